@@ -56,14 +56,14 @@ func TestRefusedDeviceMakesNodeUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
-		mend := l.host.Fail(1<<30, func(op netstate.Op) bool { _, isLink := op.Object.(netstate.Link); return isLink }, syscall.EPERM)
+		undo := l.host.Fail(1<<30, func(op netstate.Op) bool { _, isLink := op.Object.(netstate.Link); return isLink }, syscall.EPERM)
 		l.start()
 		l.soon()
 		l.wantReady(false, "the kernel refuses link tulle.1: operation not permitted")
 		if l.view().Checks().Started() {
 			t.Error("started without a device")
 		}
-		mend()
+		undo()
 		l.after(time.Minute)
 		l.wantReady(true)
 	})

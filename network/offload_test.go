@@ -100,7 +100,7 @@ func (c *card) watches(d time.Duration) (on time.Duration) {
 	return on
 }
 
-// TestOffloadIsTriedAgain: of a host whose card is mended offload is enabled again; one
+// TestOffloadIsTriedAgain: on a host whose card was repaired, offload is enabled again; one
 // that stays broken loses offload's moments only, and rarer and rarer.
 func TestOffloadIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -260,7 +260,7 @@ func TestTableFollowsChanges(t *testing.T) {
 		{"faulty in another way", Update{Leases: []Lease{worse}}, nil, nil, []string{ka}},
 		{"garbled", Update{Bad: []*LeaseError{garbled}}, nil, nil, []string{ka}},
 		{"still garbled", Update{Complete: true, Leases: []Lease{b}, Bad: []*LeaseError{garbled}}, nil, nil, nil},
-		{"mended", Update{Leases: []Lease{a}}, []string{ka}, nil, nil},
+		{"corrected", Update{Leases: []Lease{a}}, []string{ka}, nil, nil},
 		{"gone and back at once", Update{Gone: []string{ka}, Leases: []Lease{a}}, nil, nil, nil},
 		{"gone", Update{Gone: []string{ka, "unknown"}}, nil, []string{ka}, nil},
 		{"gone again", Update{Gone: []string{ka}}, nil, nil, nil},
@@ -304,7 +304,7 @@ func TestTableOverlaps(t *testing.T) {
 			[]string{"10.5.23.0-24&fd00:5:0:30::-64"}, []string{"10.5.22.0-24&fd00:5:0:30::-64"}, nil},
 		{"a holder that is faulty holds nothing", Update{Leases: []Lease{peerLease(t, "10.5.40.0-24", 4, func(l *Lease) { l.BackendType = "x" }), peerLease(t, "10.5.40.0-25", 10)}},
 			[]string{"10.5.40.0-25"}, []string{"10.5.40.0-24"}, []string{"10.5.40.0-24"}},
-		{"until it is mended", Update{Leases: []Lease{far}},
+		{"until it is corrected", Update{Leases: []Lease{far}},
 			[]string{"10.5.40.0-24"}, []string{"10.5.40.0-25"}, []string{"10.5.40.0-25"}},
 	} {
 		s.run(t, table)

@@ -18,7 +18,7 @@ import (
 func TestBadKeyStopsOnlyItself(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		bad := fdb(2)
-		mend := l.f.Fail(-1, kerneltest.OfKey(bad.Key()), syscall.EINVAL)
+		undo := l.f.Fail(-1, kerneltest.OfKey(bad.Key()), syscall.EINVAL)
 		var tries []time.Time
 		l.f.SetHooks(kerneltest.Hooks{AfterOp: func(op netstate.Op, err error) {
 			if err != nil {
@@ -65,7 +65,7 @@ func TestBadKeyStopsOnlyItself(t *testing.T) {
 		l.wait(0)
 		l.has(peer(4)...)
 
-		mend()
+		undo()
 		l.wait(backoff.Last)
 		l.synced()
 		l.healed(0, 0, 0, 0, 0, 0)
@@ -83,13 +83,13 @@ func TestBadKeyThatChangesIsTriedAtOnce(t *testing.T) {
 	running(t, host(), func(l *lab) {
 		l.setPeers(1, 2)
 		l.quiet()
-		mend := l.f.Fail(-1, kerneltest.OfKey(fdb(3).Key()), errTest)
+		undo := l.f.Fail(-1, kerneltest.OfKey(fdb(3).Key()), errTest)
 		l.setPeers(3, 3)
 		l.wait(time.Minute)
 		l.remove(name(3))
 		l.wait(0)
 		l.failsOnly(`fdb 3a:00:00:00:00:03 dev tulle.1 of "": injected`) // deleting it is refused too
-		mend()
+		undo()
 		l.wait(time.Minute)
 		l.synced()
 
@@ -347,7 +347,7 @@ func TestLinkThatVanishesDuringApplyComesBack(t *testing.T) {
 func TestBadLinkComesBackWithAllOnIt(t *testing.T) {
 	f := kerneltest.NewFake(eth0)
 	run(t, f, func(l *lab) {
-		mend := l.f.Fail(-1, kerneltest.OfKind(netstate.KindLink), syscall.EOPNOTSUPP)
+		undo := l.f.Fail(-1, kerneltest.OfKind(netstate.KindLink), syscall.EOPNOTSUPP)
 		l.set("host", append(host(), direct(500))...)
 		l.setPeers(1, 200)
 		l.complete()
@@ -360,7 +360,7 @@ func TestBadLinkComesBackWithAllOnIt(t *testing.T) {
 		if lines := log.Take(); len(lines) != 1 || !strings.Contains(lines[0], "operation not supported") {
 			l.Errorf("logged %q", lines)
 		}
-		mend()
+		undo()
 		l.wait(backoff.Last)
 		l.synced()
 		l.healed(0, 0, 0, 0, 0, 0)

@@ -236,10 +236,10 @@ func TestFightsShareTheBudget(t *testing.T) {
 // be gone.
 func TestRefusedStepIsRetriedOnDrift(t *testing.T) {
 	running(t, host(), func(l *lab) {
-		mend := l.f.Fail(-1, kerneltest.OfKey(neigh(1).Key()), errTest)
+		undo := l.f.Fail(-1, kerneltest.OfKey(neigh(1).Key()), errTest)
 		l.setPeers(1, 1)
 		l.wait(10 * time.Minute)
-		mend()
+		undo()
 		l.f.Put(netstate.Neigh{Link: "tulle.1", IP: neigh(1).IP, MAC: hw(99)})
 		l.wait(bound)
 		l.has(neigh(1))

@@ -77,7 +77,7 @@ func TestUnusableCertificatesAreReported(t *testing.T) {
 			}
 			write(good, ours, time.Hour)
 			if _, err := s.list(t.Context()); err != nil {
-				t.Errorf("after it was mended: %v", err)
+				t.Errorf("after it was corrected: %v", err)
 			}
 		})
 	}

@@ -25,7 +25,7 @@ type faults struct {
 
 // rule makes ops fail.
 type rule struct {
-	left  int // negative: until mend is called
+	left  int // negative: until undo is called
 	match func(netstate.Op) bool
 	err   error
 }
@@ -79,8 +79,8 @@ func (x *faults) refuse(op netstate.Op) error {
 }
 
 // Fail refuses the next n ops that accepts matches, with err. A negative n refuses
-// all of them until mend is called.
-func (f *Fake) Fail(n int, match func(netstate.Op) bool, err error) (mend func()) {
+// all of them until undo is called.
+func (f *Fake) Fail(n int, match func(netstate.Op) bool, err error) (undo func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := &rule{n, match, err}

@@ -184,16 +184,16 @@ func TestFail(t *testing.T) {
 			t.Errorf("round %d: there is\n%s", i, f.Snapshot())
 		}
 	}
-	mend := f.Fail(-1, OfKey(route.Key()), errTest)
+	undo := f.Fail(-1, OfKey(route.Key()), errTest)
 	for range 10 {
 		if got := apply(t, f, replaces(route, route6)); len(got) != 1 || got[0] != "route 10.1.2.0/24: injected" {
 			t.Errorf("refused %q", got)
 		}
 	}
-	mend()
-	mend()
+	undo()
+	undo()
 	if got := apply(t, f, replaces(route)); len(got) != 0 {
-		t.Errorf("refused %q after it was mended", got)
+		t.Errorf("refused %q after undo was called", got)
 	}
 	f.Fail(-1, OfKind(KindRoute), errTest)
 	f.Heal()

@@ -205,7 +205,7 @@ func TestBreakChecksums(t *testing.T) {
 	offload(t, a, "on")
 	expect("broken, and asked to put in checksums", "bare")
 	a.MendChecksums()
-	expect("mended", "whole")
+	expect("repaired", "whole")
 	a.BreakChecksums()
 	expect("broken again", "bare")
 }

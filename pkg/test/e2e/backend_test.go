@@ -24,7 +24,7 @@ func TestBackendChanges(t *testing.T) {
 			w.eventually(func() error {
 				out, _ := w.command(h, "peers")
 				if strings.Count(out, " "+by+" ") != 2 || strings.Count(out, "in sync") != 2 {
-					return fmt.Errorf("%s has not its peers %s:\n%s", h.Name, by, out)
+					return fmt.Errorf("%s does not reach both peers by %s:\n%s", h.Name, by, out)
 				}
 				return nil
 			})
@@ -60,13 +60,13 @@ func TestBackendChanges(t *testing.T) {
 	for _, h := range w.Hosts {
 		w.eventually(func() error {
 			if out, code := w.command(h, "status"); code != 1 || !strings.Contains(out, "restart needed: the backend was changed from vxlan to host-gw") {
-				return fmt.Errorf("%s ends with %d:\n%s", h.Name, code, out)
+				return fmt.Errorf("%s exits with code %d:\n%s", h.Name, code, out)
 			}
 			return nil
 		})
 	}
 	p.more(10)
-	p.wantLost(0) // until then no packet is lost
+	p.wantLost(0) // No packet may be lost until then.
 	p = pings()
 	p.more(10)
 	var all []*clustertest.Daemon

@@ -16,8 +16,8 @@ func (w *world) cleanUp(h *clustertest.Host, flags ...string) (out string, code 
 	return d.Log(), code
 }
 
-// TestCleanupRemovesExactlyOurs checks that tulled cleanup removes all that tulled made, and flannel's
-// rules, and nothing else.
+// TestCleanupRemovesExactlyOurs checks that tulled cleanup removes everything that
+// tulled made and flannel's rules, and nothing else.
 func TestCleanupRemovesExactlyOurs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, dualConfig)
@@ -60,7 +60,7 @@ func TestCleanupRemovesExactlyOurs(t *testing.T) {
 	out, code := w.cleanUp(h, "--dry-run", "--flannel")
 	for _, part := range []string{"would remove link tulle.1", "would remove link tulle6.1", "would remove link flannel.1", "would remove the nftables table inet tulle", "FLANNEL-FWD", "would remove file " + h.SubnetFile, h.CNIConfFile} {
 		if code != 0 || !strings.Contains(out, part) {
-			t.Errorf("a dry run ends with %d, and %q is not in\n%s", code, part, out)
+			t.Errorf("a dry run exits with code %d, and its output lacks %q:\n%s", code, part, out)
 		}
 	}
 	if h.Kernel() != full || run("nft --stateless list ruleset") != fullRules {
@@ -73,7 +73,7 @@ func TestCleanupRemovesExactlyOurs(t *testing.T) {
 		t.Errorf("%d:\n%s", code, out)
 	}
 	if out, code := w.cleanUp(h, "--output=json"); code != 0 || !strings.Contains(out, `"removed": []`) {
-		t.Errorf("with nothing left, %d:\n%s", code, out)
+		t.Errorf("cleanup exits with code %d:\n%s", code, out)
 	}
 	if now := h.Kernel(); now != before {
 		t.Errorf("the kernel holds\n%s\nand held before tulled\n%s", now, before)
@@ -87,14 +87,14 @@ func TestCleanupRemovesExactlyOurs(t *testing.T) {
 		}
 	}
 	if out, code := w.cleanUp(h, "--flannel"); code != 0 || !strings.Contains(out, "nothing of tulle's") {
-		t.Errorf("twice: %d: %s", code, out)
+		t.Errorf("the second cleanup exits with code %d: %s", code, out)
 	}
 	// What only looks like ours stays.
 	if err := os.WriteFile(h.CNIConfFile, []byte(`{"name": "mine", "plugins": []}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if out, code := w.cleanUp(h); code != 1 || !strings.Contains(out, "left "+h.CNIConfFile+" in place") {
-		t.Errorf("another's file: %d: %s", code, out)
+		t.Errorf("with a foreign CNI config, cleanup exits with code %d: %s", code, out)
 	}
 }
 

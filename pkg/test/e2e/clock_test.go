@@ -29,13 +29,13 @@ func TestClockJumps(t *testing.T) {
 	there, back := w.pings(one, w.Hosts[1]), w.pings(w.Hosts[1], one)
 	var jumped time.Duration
 	for _, by := range []time.Duration{day, -2 * day, day} {
-		id := w.hangsOn(one)
+		id := w.etcdLeaseOf(one)
 		w.daemons[one].JumpClock(by)
 		jumped += by
 		w.agesAreRight(one, jumped)
 		there.more(100)
-		if now := w.hangsOn(one); now != id {
-			t.Errorf("after a jump of %v the lease hangs on %x, and hung on %x", by, now, id)
+		if now := w.etcdLeaseOf(one); now != id {
+			t.Errorf("after a jump of %v the key is on the etcd lease %x, and was on %x", by, now, id)
 		}
 		w.sameLeases(leases)
 		w.follows()
@@ -94,7 +94,7 @@ func TestClockJumpsWhileWaiting(t *testing.T) {
 	pings.wantLost(0)
 	w.sameLeases(leases)
 
-	// A snapshot from a clock a day ahead is valid by the right one.
+	// A snapshot whose time is a day ahead of the correct clock is valid.
 	ahead.Stop()
 	w.etcd.Member(0).Stop()
 	reboot := w.Hosts[0].Kernel()
@@ -130,15 +130,15 @@ func (w *world) agesAreRight(h *clustertest.Host, ahead time.Duration) {
 	now := time.Now().Add(ahead)
 	for _, at := range []time.Time{r.Started, *r.Lease.Since, *r.Lease.Renewed, *r.Store.Watching, r.Kernel.Since, r.Kernel.LastResync} {
 		if age := now.Sub(at); age.Abs() > time.Hour {
-			w.t.Errorf("with the clock ahead by %v, status has a time %v ago", ahead, age)
+			w.t.Errorf("with the clock ahead by %v, status has an age of %v", ahead, age)
 		}
 	}
 }
 
 var old = regexp.MustCompile(`\d+[hd] ago|for \d+[hd]`)
 
-// hangsOn returns the etcd lease of a host's lease.
-func (w *world) hangsOn(h *clustertest.Host) (id clientv3.LeaseID) {
+// etcdLeaseOf returns the etcd lease to which a host's key is attached.
+func (w *world) etcdLeaseOf(h *clustertest.Host) (id clientv3.LeaseID) {
 	w.t.Helper()
 	w.ask(func(ctx context.Context) error {
 		r, err := w.client.Get(ctx, leasesKey+w.key(h))
@@ -157,7 +157,7 @@ func (w *world) hangsOn(h *clustertest.Host) (id clientv3.LeaseID) {
 func (w *world) timeToLive(h *clustertest.Host) (left int64) {
 	w.t.Helper()
 	w.ask(func(ctx context.Context) error {
-		r, err := w.client.TimeToLive(ctx, w.hangsOn(h))
+		r, err := w.client.TimeToLive(ctx, w.etcdLeaseOf(h))
 		if err == nil {
 			left = r.TTL
 		}

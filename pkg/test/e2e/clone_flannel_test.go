@@ -38,7 +38,7 @@ func TestFlannelClonesReplaced(t *testing.T) {
 			flood.wantLost(0)
 			now := w.leases()
 			for key, value := range leases {
-				// Peers know the same of each node; tulle publishes more of itself.
+				// What a peer reads of a node is unchanged; tulle only adds to it.
 				if !strings.HasPrefix(now[key], strings.TrimSuffix(value, "}")) {
 					t.Errorf("the lease %s was %s and is %s", key, value, now[key])
 				}

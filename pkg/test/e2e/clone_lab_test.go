@@ -68,8 +68,9 @@ func copyState(t *testing.T, from, to *clustertest.Host, hardware bool) {
 	}
 }
 
-// wantHistory checks all of etcd's history. No lease may have been taken from its
-// public IP, or deleted except in favour of an older one that it overlaps.
+// wantHistory checks all of etcd's history. No host may have taken a lease from its
+// public IP. A lease may only have been deleted in favour of an older one that it
+// overlaps.
 func (w *world) wantHistory() {
 	w.t.Helper()
 	var to int64
@@ -80,7 +81,7 @@ func (w *world) wantHistory() {
 		}
 		return err
 	})
-	w.put(configKey+"-end", "") // so that there is an event after all others
+	w.put(configKey+"-end", "") // This write follows all other events.
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	held := make(map[string]subnet.Lease)
@@ -128,8 +129,8 @@ func older(a, b subnet.Lease) bool {
 	return false
 }
 
-// wantClones checks that the hosts have leases with IDs and MACs of their own, and
-// that n of them use an ID that they do not share.
+// wantClones checks that each host has a lease, an ID and a MAC of its own, and that n
+// of them do not use the shared ID.
 func (w *world) wantClones(clones int, hosts ...*clustertest.Host) {
 	w.t.Helper()
 	ids, data, keys := make(map[string]string), make(map[string]string), make(map[string]string)
@@ -142,7 +143,7 @@ func (w *world) wantClones(clones int, hosts ...*clustertest.Host) {
 			w.t.Fatalf("%s: %v", h.Name, err)
 		}
 		if l.PublicIP[subnet.IPv4] != h.Addr[subnet.IPv4] {
-			w.t.Errorf("%s has %s in its env file, and that is leased to %s", h.Name, key, l.Holder())
+			w.t.Errorf("%s has %s in its env file, which is leased to %s", h.Name, key, l.Holder())
 		}
 		for what, value := range map[*map[string]string]string{&ids: l.Node.ID, &data: l.BackendData[subnet.IPv4], &keys: key} {
 			if other := (*what)[value]; other != "" && value != "" {
@@ -155,7 +156,7 @@ func (w *world) wantClones(clones int, hosts ...*clustertest.Host) {
 		}
 	}
 	if forked != clones {
-		w.t.Errorf("%d of %d hosts go by an ID of their own, want %d: %v", forked, len(hosts), clones, ids)
+		w.t.Errorf("%d of %d hosts have an ID of their own, want %d: %v", forked, len(hosts), clones, ids)
 	}
 	if len(leases) != len(w.Hosts) {
 		w.t.Errorf("%d hosts have %d leases: %v", len(w.Hosts), len(leases), leases)

@@ -48,10 +48,10 @@ func TestCloneLeavesFirstHostAlone(t *testing.T) {
 			w.Matrix()
 			w.wantClones(1, first, other, clone)
 			if log := w.daemons[clone].Log(); strings.Count(log, sharedID) != 1 || !strings.Contains(log, `node="host3 (198.18.0.3)" other="host1 (198.18.0.1)"`) || !strings.Contains(log, "systemd-machine-id-setup") {
-				t.Errorf("the clone says\n%s", log)
+				t.Errorf("the clone logs\n%s", log)
 			}
 			if log := w.daemons[first].Log(); strings.Contains(log, sharedID) {
-				t.Errorf("the first host says\n%s", log)
+				t.Errorf("the first host logs\n%s", log)
 			}
 			w.wantCloneShown(clone, first)
 			w.silent(first, "CLONE")
@@ -71,7 +71,7 @@ func TestCloneLeavesFirstHostAlone(t *testing.T) {
 			w.wantClones(0, first, other, clone)
 			w.silent(clone, "CLONE")
 			if now := w.key(clone); now != key || strings.Contains(d.Log(), sharedID) {
-				t.Errorf("with a machine-id of its own it has %s, and had %s; it says\n%s", now, key, d.Log())
+				t.Errorf("with a machine-id of its own it has %s, and had %s; it logs\n%s", now, key, d.Log())
 			}
 			w.Matrix()
 			flood.wantLost(0)
@@ -96,8 +96,8 @@ func (w *world) wantCloneShown(clone, first *clustertest.Host) {
 	})
 }
 
-// TestCloneWhileFirstHostIsDown starts a clone of a host that is down, and then the
-// host. Neither fights, in whatever order they restart.
+// TestCloneWhileFirstHostIsDown starts a clone of a host that is down, and then that
+// host. Both keep their leases in whatever order they restart.
 func TestCloneWhileFirstHostIsDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 1, vxlan)
@@ -157,9 +157,10 @@ func TestClonesAtOnce(t *testing.T) {
 	}
 }
 
-// TestClonesThatWantOthersAtOnce starts clones at the same time that had leases
-// before, in an etcd that lost everything. No two of them compete for a key, so all
-// publish their ID at once, and the MAC that derives from it. They see that later.
+// TestClonesThatWantOthersAtOnce starts several clones at the same time with an etcd
+// that lost its data. All had leases before. They do not compete for a key, so each
+// publishes the shared ID and the MAC that derives from it. Only later do they find
+// that out.
 func TestClonesThatWantOthersAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4, 1, "")
@@ -179,9 +180,10 @@ func TestClonesThatWantOthersAtOnce(t *testing.T) {
 	w.wantHistory()
 }
 
-// TestCloneDoesNotGoByCopiedMemory boots a clone with everything that the first host
-// has, while etcd is down. The clone does not replace that host.
-func TestCloneDoesNotGoByCopiedMemory(t *testing.T) {
+// TestCloneIgnoresCopiedSnapshot boots a clone with everything that the first host has,
+// while etcd is down. The clone does not use the saved network, and so does not take
+// that host's place.
+func TestCloneIgnoresCopiedSnapshot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 1, vxlan)
 	first, other, clone := w.Hosts[0], w.Hosts[1], w.Hosts[2]
@@ -224,7 +226,7 @@ func TestFlannelsOfOneImage(t *testing.T) {
 	leases := w.leases()
 	flood := w.flood(w.Hosts...)
 	flood.more(200)
-	for range 2 { // and once more
+	for range 2 { // the second time, tulled replaces tulled
 		for _, h := range []*clustertest.Host{w.Hosts[1], w.Hosts[0], w.Hosts[2]} {
 			if d := w.daemons[h]; d != nil {
 				d.Stop()

@@ -12,11 +12,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// etcdVPC is hosts in a VPC, which are known from etcd alone.
+// etcdVPC is a VPC whose hosts tulle-controller knows from etcd alone.
 type etcdVPC struct {
 	*vpc
 	controller func() string // the path of tulle-controller
-	stopped    func()        // ends the controller
+	stopped    func()        // stops the controller
 }
 
 // newEtcdVPC returns three hosts whose daemons and pods run. All of them use one table.
@@ -35,7 +35,7 @@ func newEtcdVPC(t *testing.T, config string, families ...subnet.Family) *etcdVPC
 	return v
 }
 
-// control starts a tulle-controller, which replaces the running one.
+// control starts a tulle-controller in place of the running one.
 func (v *etcdVPC) control() {
 	v.t.Helper()
 	if v.stopped != nil {

@@ -16,26 +16,26 @@ const (
 	cloudDualConfig = `{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48", "Backend": {"Type": "cloud"}}`
 )
 
-// allDirect is where every peer is reached without a tunnel.
+// allDirect describes a network in which no peer needs a tunnel.
 var allDirect = []string{"2=direct 3=direct", "1=direct 3=direct", "1=direct 2=direct"}
 
-// TestCloudRoutesAndFallsBack runs hosts with the backend cloud, a real tulle-controller
-// that knows them from etcd alone, and a VPC whose router carries out the account's route
-// tables. Pods reach each other without the tunnel. A table that is full sends one peer
-// through the tunnel, and more room brings it back. Pings run all the time, and none is
-// lost. It takes half a minute: it builds tulle-controller and starts it three times.
+// TestCloudRoutesAndFallsBack runs the backend cloud in a VPC. A real tulle-controller
+// knows the hosts from etcd alone, and the VPC's router carries out the account's route
+// tables. Pods reach each other without the tunnel. If a table is full, one peer is
+// reached through the tunnel until there is room again. No ping is lost. The test takes
+// half a minute: it builds tulle-controller and starts it three times.
 func TestCloudRoutesAndFallsBack(t *testing.T) {
 	t.Parallel()
 	v := newEtcdVPC(t, cloudConfig, subnet.IPv4)
 	one, three := v.hosts[0], v.hosts[2]
 	pings := v.circle()
-	v.awaitWays(one, "2=tunnel 3=tunnel")
+	v.awaitPaths(one, "2=tunnel 3=tunnel")
 	each(pings, func(p *streams) { p.more(5) })
 
 	v.aws.Tag(v.net.Main, ours())
 	v.carryOut(v.net.Main)
 	v.control()
-	v.awaitAllWays(allDirect...)
+	v.awaitAllPaths(allDirect...)
 	before := v.tunnelled(one)
 	each(pings, func(p *streams) { p.more(20) })
 	if now := v.tunnelled(one); now != before {
@@ -49,7 +49,7 @@ func TestCloudRoutesAndFallsBack(t *testing.T) {
 	}
 	v.carryOut(v.net.Main, full)
 	v.control()
-	v.awaitAllWays("2=direct 3=tunnel", "1=direct 3=tunnel", "1=direct 2=direct")
+	v.awaitAllPaths("2=direct 3=tunnel", "1=direct 3=tunnel", "1=direct 2=direct")
 	v.assign(three, 1)
 	before = v.tunnelled(one)
 	back := v.tunnelled(three)
@@ -66,8 +66,8 @@ func TestCloudRoutesAndFallsBack(t *testing.T) {
 
 	v.aws.Set(func(s *awstest.Settings) { s.RoutesPerTable = 500 })
 	v.control()
-	v.awaitAllWays(allDirect...)
-	// Without a controller, all stays as it is.
+	v.awaitAllPaths(allDirect...)
+	// Without a controller, nothing changes.
 	v.stopped()
 	each(pings, func(p *streams) {
 		p.more(20)
@@ -75,22 +75,21 @@ func TestCloudRoutesAndFallsBack(t *testing.T) {
 	})
 }
 
-// TestCloudRoutesBothFamilies does the same with pods of both families. A cloud's quota is
-// one of each family: a table that is full for IPv6 sends the IPv6 packets to one peer
-// through the tunnel, and those of IPv4 stay on their route. It takes half a minute, as
-// the test above does.
+// TestCloudRoutesBothFamilies does the same with pods of both families. A table's quota
+// counts each family separately: if a table is full for IPv6, only IPv6 packets to one
+// peer take the tunnel. It takes half a minute, as the test above does.
 func TestCloudRoutesBothFamilies(t *testing.T) {
 	t.Parallel()
 	v := newEtcdVPC(t, cloudDualConfig, subnet.IPv4, subnet.IPv6)
 	one, three := v.hosts[0], v.hosts[2]
 	pings := v.circle()
-	v.awaitWays(one, "2=tunnel 3=tunnel")
+	v.awaitPaths(one, "2=tunnel 3=tunnel")
 	each(pings, func(p *streams) { p.more(5) })
 
 	v.aws.Tag(v.net.Main, ours())
 	v.carryOut(v.net.Main)
 	v.control()
-	v.awaitAllWays(allDirect...)
+	v.awaitAllPaths(allDirect...)
 	// takes checks which families of packets go from the first host to the third through
 	// the tunnel.
 	takes := func(want subnet.Pair[bool]) {
@@ -101,7 +100,7 @@ func TestCloudRoutesBothFamilies(t *testing.T) {
 		for _, f := range subnet.Families {
 			left, came := nowSent[f].sent > sent[f].sent, nowReceived[f].received > received[f].received
 			if left != want[f] || came != want[f] {
-				t.Errorf("%s: packets leave through the tunnel: %v, and come: %v; want %v", f, left, came, want[f])
+				t.Errorf("%s: families whose packets leave through the tunnel: %v, and arrive through it: %v; want %v", f, left, came, want[f])
 			}
 		}
 	}
@@ -121,21 +120,21 @@ func TestCloudRoutesBothFamilies(t *testing.T) {
 		v.control()
 	}
 	fill(subnet.IPv6)
-	v.awaitAllWays("2=direct 3=tunnel and direct", "1=direct 3=tunnel and direct", "1=direct 2=direct")
+	v.awaitAllPaths("2=direct 3=tunnel and direct", "1=direct 3=tunnel and direct", "1=direct 2=direct")
 	v.assign(three, 1)
 	takes(subnet.Pair[bool]{subnet.IPv6: true})
 	said := fmt.Sprintf("%s is not routed in all tables of %s", v.subnetOf(three, subnet.IPv6), v.net.VPC)
 	if out, _ := v.command(one, "explain", three.Pods[0].Addr[subnet.IPv6].String()); !strings.Contains(out, said) {
-		t.Errorf("explain does not say %q:\n%s", said, out)
+		t.Errorf("the output of explain lacks %q:\n%s", said, out)
 	}
 	fill(subnet.IPv4)
-	v.awaitAllWays("2=direct 3=tunnel", "1=direct 3=tunnel", "1=direct 2=direct")
+	v.awaitAllPaths("2=direct 3=tunnel", "1=direct 3=tunnel", "1=direct 2=direct")
 	v.assign(one, 2)
 	takes(subnet.Pair[bool]{true, true})
 
 	v.aws.Set(func(s *awstest.Settings) { s.RoutesPerTable = 500 })
 	v.control()
-	v.awaitAllWays(allDirect...)
+	v.awaitAllPaths(allDirect...)
 	takes(subnet.Pair[bool]{})
 	each(pings, func(p *streams) { p.wantLost(0) })
 }

@@ -79,9 +79,10 @@ func newVPC(w *world, hosts int, families ...subnet.Family) *vpc {
 // join makes a host an instance of the VPC, whose packets to other networks go to the router.
 func (v *vpc) join(h *clustertest.Host) {
 	v.t.Helper()
-	// As a strict host that filters by the way back.
+	// Strict hosts filter by the reverse path.
 	h.NS.Sysctl(v.t, "net/ipv4/conf/eth0/rp_filter", "1")
-	// A Linux router redirects to the next host on the link. That of a cloud does not.
+	// A Linux router sends redirects to the next host on the link. A cloud's router
+	// does not.
 	h.NS.Sysctl(v.t, "net/ipv6/conf/eth0/accept_redirects", "0")
 	h.NS.IP(v.t, "route replace default via "+v.router.Addr[subnet.IPv4].String())
 	h.NS.IP(v.t, "-6 route replace default via "+v.linkLocal()+" dev "+clustertest.Uplink)
@@ -105,7 +106,7 @@ func (v *vpc) linkLocal() string {
 	return address
 }
 
-// instance returns the instance that a host is.
+// instance returns a host's instance.
 func (v *vpc) instance(h *clustertest.Host) awstest.Instance {
 	v.t.Helper()
 	for _, i := range v.aws.Instances() {
@@ -113,7 +114,7 @@ func (v *vpc) instance(h *clustertest.Host) awstest.Instance {
 			return i
 		}
 	}
-	v.t.Fatalf("%s is no instance", h.Name)
+	v.t.Fatalf("%s has no instance", h.Name)
 	return awstest.Instance{}
 }
 
@@ -122,7 +123,8 @@ func ours() map[string]string {
 	return map[string]string{"kubernetes.io/cluster/" + cloudCluster: "owned"}
 }
 
-// assign lets the packets of a host's subnets and of itself meet a table of the router.
+// assign makes the router route packets from a host and from its subnets by one of its
+// tables.
 func (v *vpc) assign(h *clustertest.Host, table int) {
 	v.t.Helper()
 	subnets, err := subnetsOf(h)
@@ -131,7 +133,8 @@ func (v *vpc) assign(h *clustertest.Host, table int) {
 	}
 	for _, f := range v.families {
 		for _, from := range []string{subnets[f].String(), h.Addr[f].String()} {
-			// The new rule comes before the old one, so that one of them always counts.
+			// The new rule comes before the old one, so that one of them is always in
+			// force.
 			if err := v.program(f, fmt.Sprintf("rule add from %s lookup %d priority %d", from, 100+table, 1000-table)); err != nil {
 				v.t.Fatal(err)
 			}
@@ -139,7 +142,8 @@ func (v *vpc) assign(h *clustertest.Host, table int) {
 	}
 }
 
-// carryOut programs the router by tables of the account, from now on.
+// carryOut starts to copy the account's route tables to the router, and sets which
+// tables it copies.
 func (v *vpc) carryOut(tables ...string) {
 	v.mu.Lock()
 	v.tables = tables
@@ -181,7 +185,7 @@ type hop struct {
 
 func (h hop) family() subnet.Family { return subnet.FamilyOf(h.to.Addr()) }
 
-// wanted returns the routes that the router is to have, by gateway.
+// wanted returns the gateway of each route that the router should have.
 func (v *vpc) wanted() map[hop]netip.Addr {
 	v.mu.Lock()
 	tables := slices.Clone(v.tables)
@@ -204,7 +208,7 @@ func (v *vpc) wanted() map[hop]netip.Addr {
 	return all
 }
 
-// note keeps an error of the router, for messages.
+// note records the router's last error for failure messages.
 func (v *vpc) note(err error) {
 	if err != nil {
 		v.mu.Lock()
@@ -213,7 +217,7 @@ func (v *vpc) note(err error) {
 	}
 }
 
-// program changes the routes or the rules of the router.
+// program runs an ip command on the router.
 func (v *vpc) program(f subnet.Family, line string) error {
 	args := []string{"-n", v.router.NS.Name}
 	if f == subnet.IPv6 {
@@ -226,8 +230,9 @@ func (v *vpc) program(f subnet.Family, line string) error {
 	return nil
 }
 
-// awaitWays waits until a host sends to each other host by these ways, like "2=direct 3=tunnel".
-func (v *vpc) awaitWays(h *clustertest.Host, want string) {
+// awaitPaths waits until a host reaches each other host by these paths, such as
+// "2=direct 3=tunnel".
+func (v *vpc) awaitPaths(h *clustertest.Host, want string) {
 	v.t.Helper()
 	v.eventually(func() error {
 		peers, err := v.peersOf(h)
@@ -245,17 +250,17 @@ func (v *vpc) awaitWays(h *clustertest.Host, want string) {
 		if strings.Join(got, " ") != want {
 			v.mu.Lock()
 			defer v.mu.Unlock()
-			return fmt.Errorf("%s sends %q, want %q; the router: %v\n%+v", h.Name, got, want, v.failed, peers)
+			return fmt.Errorf("%s reaches its peers by %q, want %q; the router's last error: %v\n%+v", h.Name, got, want, v.failed, peers)
 		}
 		return nil
 	})
 }
 
-// awaitAllWays waits until every host sends to the others by these ways.
-func (v *vpc) awaitAllWays(ways ...string) {
+// awaitAllPaths waits until each host reaches the others by these paths.
+func (v *vpc) awaitAllPaths(ways ...string) {
 	v.t.Helper()
 	for i, want := range ways {
-		v.awaitWays(v.hosts[i], want)
+		v.awaitPaths(v.hosts[i], want)
 	}
 }
 
@@ -291,8 +296,8 @@ func (v *vpc) tunnelled(h *clustertest.Host) (all subnet.Pair[traffic]) {
 
 var tunnels = subnet.Pair[string]{"tulle.1", "tulle6.1"}
 
-// buildController builds tulle-controller while the hosts start. What it returns waits for
-// the program.
+// buildController builds tulle-controller while the hosts start. The returned function
+// waits for the program.
 func buildController(t *testing.T) (program func() string) {
 	path := filepath.Join(t.TempDir(), "tulle-controller")
 	built := make(chan error, 1)

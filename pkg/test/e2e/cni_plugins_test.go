@@ -19,7 +19,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// pluginFolders are where distributions and people install the standard plugins.
+// pluginFolders are where distributions and users install the standard plugins.
 var pluginFolders = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 
 // cniView runs a plugin with a /var/lib of the host's own: there host-local records
@@ -163,11 +163,11 @@ func (p *pod) call(command string, plugin map[string]any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// left returns what a host still has of a pod: rules, an interface, addresses.
+// left returns what remains of a pod on its host: rules, an interface, addresses.
 func (p *pod) left() (lines []string) {
 	t, r := p.runtime.w.t, p.runtime
 	t.Helper()
-	var mine []string // what identifies a line about the pod
+	var mine []string // substrings that identify the pod's lines
 	for _, a := range p.Addr {
 		if a.IsValid() {
 			mine = append(mine, a.String())

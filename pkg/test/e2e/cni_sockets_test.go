@@ -36,7 +36,7 @@ func mirror(t *testing.T, path string, port uint16) {
 	}()
 }
 
-// look returns the source address of the namespace at path, as a mirror sees it.
+// look returns the source address under which a mirror sees the namespace at path.
 func look(path string, at netip.AddrPort) (netip.Addr, error) {
 	var conn net.Conn
 	if err := clustertest.Inside(path, func() (err error) {
@@ -57,7 +57,7 @@ func look(path string, at netip.AddrPort) (netip.Addr, error) {
 	return from.Addr(), err
 }
 
-// seen waits until a mirror sees the namespace at path come from an address.
+// seen waits until a mirror sees an address as the source of the namespace at path.
 func (w *world) seen(path string, at netip.AddrPort, as netip.Addr) {
 	w.t.Helper()
 	w.eventually(func() error {

@@ -49,7 +49,7 @@ func TestCNIPodsReachOneAnother(t *testing.T) {
 		had := strings.Join(p.left(), "")
 		for _, what := range []string{"on the bridge", "of host-local", "in the pod"} {
 			if !strings.Contains(had, what) {
-				t.Errorf("%s has nothing %s:\n%s", p, what, had)
+				t.Errorf("%s has no state %s:\n%s", p, what, had)
 			}
 		}
 		if p == web && (!strings.Contains(had, "iptables-save") || !strings.Contains(had, "ip6tables-save")) {
@@ -68,7 +68,7 @@ func TestCNIPodsReachOneAnother(t *testing.T) {
 	w.gone(again)
 }
 
-// gone deletes pods, twice, as runtimes do, and checks that nothing is left of them.
+// gone deletes pods, twice, as runtimes do, and checks that nothing of them remains.
 func (w *world) gone(pods ...*pod) {
 	w.t.Helper()
 	for range 2 {
@@ -78,7 +78,7 @@ func (w *world) gone(pods ...*pod) {
 	}
 	for _, p := range pods {
 		if left := p.left(); len(left) > 0 {
-			w.t.Errorf("of %s is left:\n%s", p, strings.Join(left, "\n"))
+			w.t.Errorf("of %s remains:\n%s", p, strings.Join(left, "\n"))
 		}
 	}
 }

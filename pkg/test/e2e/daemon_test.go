@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestDaemonEnds crashes, stops and upgrades a daemon in place. Traffic continues,
-// and nothing in etcd or in any kernel changes.
+// TestDaemonEnds crashes, stops and upgrades a running daemon. Traffic continues, and
+// nothing in etcd or in any kernel changes.
 func TestDaemonEnds(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -24,7 +24,7 @@ func TestDaemonEnds(t *testing.T) {
 		{"killed", func() { w.daemons[one].Kill() }},
 		{"stopped", func() {
 			if code := w.daemons[one].Stop(); code != 0 {
-				t.Errorf("SIGTERM ended the daemon with %d", code)
+				t.Errorf("after SIGTERM the daemon exits with code %d", code)
 			}
 		}},
 	} {
@@ -40,7 +40,7 @@ func TestDaemonEnds(t *testing.T) {
 		there.wantLost(0)
 		back.wantLost(0)
 		if now := w.leases(); fmt.Sprint(now) != fmt.Sprint(leases) {
-			t.Errorf("after the daemon was %s there are %v, and were %v", c.name, now, leases)
+			t.Errorf("after the daemon was %s etcd holds %v, and held %v", c.name, now, leases)
 		}
 		if now := w.kernels(); now != kernels {
 			t.Errorf("after the daemon was %s the kernels hold\n%s\nand held\n%s", c.name, now, kernels)
@@ -119,7 +119,8 @@ func TestFilesAreKept(t *testing.T) {
 		back()
 	}
 
-	// Deleting the files frees room. The frozen daemon notices nothing until the disk is full again.
+	// Deleting the files frees room, so the daemon stays frozen until the disk is full
+	// again.
 	w.daemons[one].Freeze()
 	for path := range files {
 		if err := os.Remove(path); err != nil {
@@ -132,7 +133,7 @@ func TestFilesAreKept(t *testing.T) {
 	one.FreeDisk()
 	back()
 
-	// A daemon that starts on a full disk does everything else.
+	// A daemon that starts on a full disk does everything except write files.
 	w.daemons[one].Stop()
 	one.FillDisk()
 	w.restart(one)
@@ -163,8 +164,8 @@ func TestHostReaddressed(t *testing.T) {
 	}
 }
 
-// TestCablePulled unplugs a host's cable. Once it is plugged in again, the host is as
-// before.
+// TestCablePulled unplugs a host's cable and plugs it in again. The kernels then hold
+// the same as before.
 func TestCablePulled(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, dualConfig)

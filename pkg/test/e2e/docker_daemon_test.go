@@ -106,12 +106,13 @@ func (d *docker) container(name string) *clustertest.Pod {
 		}
 		net := found[0].NetworkSettings
 		p.Addr[subnet.IPv4], err = netip.ParseAddr(net.Networks["bridge"].IPAddress)
-		// The path leads through dockerd's root: no other process sees its mounts.
+		// The path goes through dockerd's root directory, because no other process sees
+		// its mounts.
 		p.NS = &kerneltest.NS{Name: d.host.Name + "-" + name, Path: fmt.Sprintf("/proc/%d/root/run/docker/netns/%s", d.PID, filepath.Base(net.SandboxKey))}
 		return err
 	})
 	if a := p.Addr[subnet.IPv4]; !env.Subnets[subnet.IPv4].Contains(a) {
-		t.Fatalf("%s of %s has %s, which is not of %s", name, d.host.Name, a, env.Subnets[subnet.IPv4])
+		t.Fatalf("%s of %s has %s, which is not in %s", name, d.host.Name, a, env.Subnets[subnet.IPv4])
 	}
 	return p
 }

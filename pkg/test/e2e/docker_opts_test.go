@@ -21,8 +21,8 @@ const (
 	ipv6Env = "FLANNEL_IPV6_NETWORK=fd00:5::/48\nFLANNEL_IPV6_SUBNET=fd00:5:0:22::1/64\nFLANNEL_MTU=1430\nFLANNEL_IPMASQ=true\n"
 )
 
-// options runs the script with a shell in a namespace. It returns what the script has
-// written, or its error.
+// options runs the script with a shell in a namespace. It returns what the script
+// wrote, or its error output.
 func options(t *testing.T, ns *kerneltest.NS, shell []string, env string, environ []string, flags ...string) (text, said string, code int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func options(t *testing.T, ns *kerneltest.NS, shell []string, env string, enviro
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "canary")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what the env file says was run: %v", err)
+		t.Errorf("a command in the env file was run: %v", err)
 	}
 	return string(written), out.String(), code
 }
@@ -92,7 +92,7 @@ func TestDockerOptions(t *testing.T) {
 		{"IPv6 of few", "FLANNEL_IPV6_SUBNET=fd00::5:8001/113\n", "-6 -c", "DOCKER_OPTS=\" --fixed-cidr-v6=fd00::5:8000/113 --ipv6\"\n"},
 		{"IPv6 in full", "FLANNEL_IPV6_SUBNET=fd00:1:2:3:4:5:6:1/112\n", "-6 -c", "DOCKER_OPTS=\" --fixed-cidr-v6=fd00:1:2:3:4:5:6:0/112 --ipv6\"\n"},
 		{"IPv6 without the first address", "FLANNEL_IPV6_SUBNET=fd00:1::/64\n", "-6 -c", "DOCKER_OPTS=\" --fixed-cidr-v6=fd00:1::/64 --ipv6\"\n"},
-		// An editor has saved this file.
+		// This file has the line ends of Windows.
 		{"CRLF", strings.ReplaceAll(ipv4Env, "\n", "\r\n"), "-i", each},
 		{"what is not Docker's", "PATH=/nowhere\nDOCKER_OPTS=--debug\nLD_PRELOAD=x\nFLANNEL_COLOUR=blue $(touch $CANARY)\n" + ipv4Env, "", each + `DOCKER_OPTS="` + all},
 	} {
@@ -108,7 +108,7 @@ func wantOptions(t *testing.T, ns *kerneltest.NS, env, environ, flags, want stri
 			set = []string{environ}
 		}
 		if text, said, code := options(t, ns, shell, env, set, strings.Fields(flags)...); text != want || code != 0 || (said != "") != (env == "" && environ == "") {
-			t.Errorf("%s: ended with %d and said %q, and wrote\n%s\nwant\n%s", shell, code, said, text, want)
+			t.Errorf("%s: exits with code %d and prints %q, and wrote\n%s\nwant\n%s", shell, code, said, text, want)
 		}
 	}
 }
@@ -160,15 +160,15 @@ func TestDockerOptionsRefuse(t *testing.T) {
 	} {
 		for _, shell := range shells {
 			if text, said, code := options(t, ns, shell, c.env, nil, strings.Fields(c.flags)...); code != 1 || text != "" || !strings.Contains(said, c.says) {
-				t.Errorf("%s, %.80q %s: ended with %d and wrote %q, and said\n%s", shell, c.env, c.flags, code, text, said)
+				t.Errorf("%s, %.80q %s: exits with code %d, wrote %q, and prints\n%s", shell, c.env, c.flags, code, text, said)
 			}
 		}
 	}
 }
 
-// TestDockerOptionsRoute checks that the script warns of a route that leads the
-// host's own subnet elsewhere, after it has written the file. Flannel's does the
-// same.
+// TestDockerOptionsRoute checks that the script warns of a route that sends packets to
+// the host's own subnet elsewhere. It does so after it wrote the file, as flannel's
+// script does.
 func TestDockerOptionsRoute(t *testing.T) {
 	t.Parallel()
 	ns := kerneltest.NewNS(t, "options")
@@ -180,7 +180,7 @@ func TestDockerOptionsRoute(t *testing.T) {
 		for _, shell := range shells {
 			text, said, got := options(t, ns, shell, ipv4Env, nil)
 			if got != code || !strings.Contains(text, "--bip=10.5.34.1/24") || strings.Contains(said, "Your routing table already contains the subnet: 10.5.34.0/24 via") != (code == 1) {
-				t.Errorf("%s with the route %s: ended with %d and wrote %q, and said\n%s", shell, route, got, text, said)
+				t.Errorf("%s with the route %s: exits with code %d, wrote %q, and prints\n%s", shell, route, got, text, said)
 			}
 		}
 		ns.IP(t, "route del "+route)

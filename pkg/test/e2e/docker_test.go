@@ -12,10 +12,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestDockerContainersReachOneAnother runs real dockerds on two hosts, with the options from the env files.
-// Their containers reach one another under their own addresses, and the hosts outside
-// under their host's. Docker drops forwarded packets that no rule accepts. All of
-// that also holds after a restart of Docker.
+// TestDockerContainersReachOneAnother runs real dockerds on two hosts, with the options
+// from the env files. Containers reach one another under their own addresses, and hosts
+// outside under their host's address. Docker drops forwarded packets that no rule
+// accepts. A restart of Docker changes none of this.
 func TestDockerContainersReachOneAnother(t *testing.T) {
 	t.Parallel()
 	control := dockertest.ControlGroup(t)
@@ -38,8 +38,8 @@ func TestDockerContainersReachOneAnother(t *testing.T) {
 		t.Helper()
 		var pods []*clustertest.Pod
 		for _, d := range dockers {
-			// Docker does so itself if it is the first to turn forwarding on, as at a boot that
-			// starts it first.
+			// Docker sets this policy itself if it turns forwarding on first, as at a
+			// boot that starts Docker first.
 			d.forward(t, "-P", "DROP")
 			p := d.container("one")
 			if mtu := d.Run(nil, "exec", "one", "/busybox", "cat", "/sys/class/net/eth0/mtu"); mtu != fmt.Sprint(p.MTU) {
@@ -67,7 +67,7 @@ func TestDockerContainersReachOneAnother(t *testing.T) {
 	reach()
 	for _, d := range dockers {
 		if rules := d.forward(t, "-S"); !strings.Contains(rules, "-j DOCKER") || !strings.Contains(rules, "-P FORWARD DROP") {
-			t.Errorf("Docker keeps no firewall on %s, and so this test shows nothing:\n%s", d.host.Name, rules)
+			t.Errorf("Docker drops no forwarded packets on %s, so this test proves nothing:\n%s", d.host.Name, rules)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// embedded is a world whose first host has the etcd, in a process that its daemon
+// embedded is a world whose first host runs the etcd, in a process that its daemon
 // starts.
 type embedded struct {
 	*world
@@ -39,7 +39,8 @@ func newEmbedded(t *testing.T, hosts int) *embedded {
 	return e
 }
 
-// stateDir creates the folder of a daemon with an etcd. It ends with the test.
+// stateDir creates the folder of a daemon with an etcd. The folder is removed when the
+// test ends.
 func stateDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,8 +62,7 @@ func (e *embedded) endpoint() string {
 	return fmt.Sprintf("https://%s:%d", e.first.Addr[subnet.IPv4], e.port)
 }
 
-// begin starts a host's daemon. network is the network to begin if the store is
-// empty.
+// begin starts a host's daemon. network is the config to write if the store is empty.
 func (e *embedded) begin(h *clustertest.Host, network string) *clustertest.Daemon {
 	e.t.Helper()
 	flags := append([]string{"--node-id=" + h.Name, "--subnet-file=" + h.SubnetFile}, e.certificates...)
@@ -103,14 +103,14 @@ func (e *embedded) subnets() map[string]string {
 	return keys
 }
 
-// TestEmbeddedEtcdOutlivesItsDaemon runs a network whose only etcd is the first host's. The others join it
-// by TLS. It outlives its daemon: a crash and a restart of that daemon do not affect
-// the others.
+// TestEmbeddedEtcdOutlivesItsDaemon runs a network whose only etcd is on the first
+// host. The other hosts reach it over TLS. It keeps running when its daemon crashes and
+// restarts, so the others are not affected.
 func TestEmbeddedEtcdOutlivesItsDaemon(t *testing.T) {
 	t.Parallel()
 	e := newEmbedded(t, 3)
 	const network = "10.5.0.0/16,fd00:5::/48"
-	// The first comes last: the others wait for it.
+	// The first host starts last, so the others wait for it.
 	for _, h := range []*clustertest.Host{e.Hosts[2], e.Hosts[1], e.first} {
 		e.begin(h, network)
 	}
@@ -129,7 +129,7 @@ func TestEmbeddedEtcdOutlivesItsDaemon(t *testing.T) {
 	so := len(other.Log())
 	pings := e.pings(e.Hosts[1], e.Hosts[2])
 	e.daemons[e.first].Kill()
-	again := e.begin(e.first, "10.77.0.0/16") // only the first start begins a network
+	again := e.begin(e.first, "10.77.0.0/16") // only the first start writes the config
 	again.WaitLog("Kernel in sync with all peers")
 	again.WaitLog("Ignoring flags for an empty etcd; it already has another config")
 	e.process("another network's", func(p status.Etcd) bool {
@@ -148,13 +148,14 @@ func TestEmbeddedEtcdOutlivesItsDaemon(t *testing.T) {
 		t.Errorf("the subnets were %v and are %v", keys, now)
 	}
 	for line := range strings.Lines(other.Log()[so:]) {
-		if !strings.Contains(line, "Probes of ") { // a busy machine answers them late
-			t.Errorf("another host noticed: %s", line)
+		if !strings.Contains(line, "Probes of ") { // a busy machine answers probes late
+			t.Errorf("a restart of the first daemon affected another host: %s", line)
 		}
 	}
 }
 
-// TestEmbeddedEtcdComesBack ends the process of the etcd in every way.
+// TestEmbeddedEtcdComesBack ends the etcd process in every way: it is killed, stopped
+// with its command, and given other settings.
 func TestEmbeddedEtcdComesBack(t *testing.T) {
 	t.Parallel()
 	e := newEmbedded(t, 2)
@@ -172,7 +173,7 @@ func TestEmbeddedEtcdComesBack(t *testing.T) {
 	second := e.process("another process", func(p status.Etcd) bool { return runs(p) && p.PID != crashed.PID })
 	e.daemons[e.first].WaitLog("tulle-etcd ended unexpectedly; see " + e.state + "/etcd/log")
 
-	// A person that stops it wants it stopped.
+	// After tulle-etcd stop, the daemon does not start it again.
 	stop := e.first.NS.Command(filepath.Join(filepath.Dir(tulled.Argv[0]), "tulle-etcd"), "stop", "--data-dir="+e.state+"/etcd")
 	if out, err := stop.CombinedOutput(); err != nil || !strings.Contains(string(out), fmt.Sprint(second.PID)) {
 		t.Errorf("tulle-etcd stop: %v: %s", err, out)
@@ -182,7 +183,7 @@ func TestEmbeddedEtcdComesBack(t *testing.T) {
 		t.Errorf("status: %s", out)
 	}
 
-	// The next start of the daemon wants it running, here at another port.
+	// The next start of the daemon starts it again, and the one after that on another port.
 	if code := e.daemons[e.first].Stop(); code != 0 {
 		t.Errorf("SIGTERM ended the daemon with %d", code)
 	}
@@ -200,7 +201,7 @@ func TestEmbeddedEtcdComesBack(t *testing.T) {
 	}
 }
 
-// TestEmbeddedWithoutTheProgram installs tulled alone, and then the program.
+// TestEmbeddedWithoutTheProgram installs tulled alone, and later tulle-etcd.
 func TestEmbeddedWithoutTheProgram(t *testing.T) {
 	t.Parallel()
 	e := newEmbedded(t, 1)

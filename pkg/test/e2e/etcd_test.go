@@ -28,14 +28,14 @@ func (w *world) sameLeases(want map[string]string) {
 			}
 		}
 		if len(now) != len(want) {
-			return fmt.Errorf("there are %v, and were %v", now, want)
+			return fmt.Errorf("the keys are %v, and were %v", now, want)
 		}
 		return nil
 	})
 }
 
-// follows checks that the daemons follow changes in etcd: a node appears, gets
-// routes, and disappears with them.
+// follows checks that the daemons follow changes in etcd: the routes of a node appear
+// and disappear with its lease.
 func (w *world) follows() {
 	w.t.Helper()
 	const subnets = "10.5.250.0"
@@ -45,8 +45,8 @@ func (w *world) follows() {
 	w.eventually(func() error { return w.allHave(subnets, false) })
 }
 
-// allHave returns an error unless every kernel has something of the subnet, or every
-// kernel has nothing.
+// allHave returns an error unless every kernel has an object of the subnet, or, without
+// want, no kernel has one.
 func (w *world) allHave(subnets string, want bool) error {
 	for _, h := range w.Hosts {
 		if text := h.Kernel(); strings.Contains(text, subnets) != want {
@@ -75,8 +75,8 @@ func TestEtcdStopped(t *testing.T) {
 	pings.wantLost(0)
 	w.sameLeases(leases)
 	for _, h := range w.Hosts {
-		// There is one line for each operation and hint, however often it was tried. How many
-		// hints there are depends on what the last calls ran into.
+		// There is one line for each operation and hint, however often the operation
+		// was retried. The number of hints depends on how the last calls failed.
 		logged := make(map[string]int)
 		for line := range strings.Lines(w.daemons[h].Log()) {
 			if _, failure, ok := strings.Cut(line, `"Store operation failed; retrying"`); ok {
@@ -124,8 +124,8 @@ func TestLeaderLost(t *testing.T) {
 	w.sameLeases(leases)
 }
 
-// TestPartitionedNodeCatchesUp cuts one node off from etcd only. Meanwhile a peer joins, and etcd
-// compacts the history that the node missed.
+// TestPartitionedNodeCatchesUp cuts one node off from etcd and from nothing else.
+// Meanwhile a peer joins, and etcd compacts the history that the node missed.
 func TestPartitionedNodeCatchesUp(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -163,7 +163,7 @@ func TestEtcdEmptied(t *testing.T) {
 	w.delete(leasesKey + own)
 	w.sameLeases(leases)
 
-	// What was written after the backup is lost with it.
+	// Writes after the backup are lost.
 	w.lend(leasesKey+"10.5.252.0-24", `{"PublicIP":"198.18.0.252","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:fc"}}`)
 	w.eventually(func() error { return w.allHave("10.5.252.0", true) })
 	w.etcd.Restore(backup)
@@ -180,7 +180,8 @@ func TestEtcdEmptied(t *testing.T) {
 	w.Matrix()
 }
 
-// TestInvalidKeysHarmNoLease writes keys and values into the network that no node would write.
+// TestInvalidKeysHarmNoLease writes keys and values into the network that a node never
+// writes.
 func TestInvalidKeysHarmNoLease(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -194,7 +195,7 @@ func TestInvalidKeysHarmNoLease(t *testing.T) {
 	attrs := `{"PublicIP":"198.18.0.240","PublicIPv6":"fd00:18::f0","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:f0"},"BackendV6Data":{"VNI":1,"VtepMAC":"3a:00:00:00:00:f1"}}`
 	leases, kernels := w.leases(), w.kernels()
 	pings := w.pings(one, w.Hosts[1])
-	// With the one below, these are at most the ten that the log names one by one.
+	// With the one below, these are at most the ten that the log names individually.
 	rubbish := []struct{ key, value string }{
 		{"10.5.201.0-24&fd00:5:0:201::-64", "not JSON"},
 		{"10.5.202.0-24&fd00:5:0:202::-64", `{"PublicIP":"nonsense"}`},
@@ -207,8 +208,8 @@ func TestInvalidKeysHarmNoLease(t *testing.T) {
 		{"10.5.205.0-24&fd00:5:0:205::-64", strings.NewReplacer("198.18.0.240", "198.18.0.1", "fd00:18::f0", "fd00:18::1").Replace(attrs)},
 		{"10.5.206.0-24&fd00:5:0:206::-64", strings.ReplaceAll(attrs, "198.18.0.240", "10.5.206.1")},
 	}
-	// This replaces the lease of a living node, which writes it again. Its peers keep the
-	// lease that they have read before.
+	// This replaces the lease of a living node, which writes it again. Its peers keep
+	// the lease that they read before.
 	w.put(leasesKey+own, "not JSON")
 	for _, h := range w.Hosts[1:] {
 		w.daemons[h].WaitLog(fmt.Sprintf("key=%q", own))
@@ -220,7 +221,7 @@ func TestInvalidKeysHarmNoLease(t *testing.T) {
 	for _, h := range w.Hosts {
 		for _, r := range rubbish {
 			if h != one && (strings.Contains(r.key, ":205::") || r.key == inside) {
-				continue // invalid for the first host alone; for the others it is a stranger that came later
+				continue // invalid for the first host alone; the others take it for a node that joined later
 			}
 			w.daemons[h].WaitLog(fmt.Sprintf("key=%q", r.key))
 		}
@@ -244,7 +245,7 @@ func TestInvalidKeysHarmNoLease(t *testing.T) {
 		for _, r := range rubbish {
 			lines := 0
 			for line := range strings.Lines(w.daemons[h].Log()) {
-				// Another line says that no host answers there.
+				// Another line reports that no host answers there.
 				if strings.Contains(line, fmt.Sprintf("key=%q", r.key)) && !strings.Contains(line, "Probes of a peer") {
 					lines++
 				}
@@ -275,7 +276,7 @@ func TestOneAddressTwiceIsReported(t *testing.T) {
 	pings.more(50)
 	pings.wantLost(0)
 	if now := w.leases(); !maps.Equal(now, leases) {
-		t.Errorf("there are %v, and were %v", now, leases)
+		t.Errorf("the keys are %v, and were %v", now, leases)
 	}
 	// With another address, it joins.
 	d.Stop()
@@ -329,8 +330,8 @@ func TestSubnetTaken(t *testing.T) {
 	w.daemons[one].WaitLog("ip link delete cni0")
 }
 
-// TestRebootWithoutEtcd boots a host while etcd is down. It has the same place in the
-// network as before.
+// TestRebootWithoutEtcd boots a host while etcd is down. The host keeps its subnet and
+// reaches its peers.
 func TestRebootWithoutEtcd(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -369,8 +370,8 @@ func reboot(t *testing.T, h *clustertest.Host) {
 }
 
 // TestEtcdReturnsEmpty stops etcd for so long that nodes rarely try to reach it, and
-// brings it back without data. All nodes notice that soon enough to write their leases
-// again before a peer gives up one of them.
+// brings it back without data. All nodes notice that early enough to write their leases
+// again before a peer drops one of them.
 func TestEtcdReturnsEmpty(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 4, 1, vxlan)

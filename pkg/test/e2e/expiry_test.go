@@ -12,10 +12,11 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestExpiredLeasesAreReported cuts nodes off from etcd, and from nothing else, for longer than their leases
-// last. Two are cut off together: they keep each other, and traffic between them goes on.
-// A third one comes after that, so that only the node that still reaches etcd knows it, and
-// drops it. All say that they are not ready, and distinguish the two cases.
+// TestExpiredLeasesAreReported cuts nodes off from etcd, and from nothing else, for
+// longer than their leases last. Two are cut off at once: they keep each other's lease,
+// and traffic between them continues. A third joins after that and is then cut off,
+// too, so only the node that still reaches etcd knows it, and drops it. All report that
+// they are not ready, and distinguish the two cases.
 func TestExpiredLeasesAreReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4, 1, vxlan)
@@ -24,8 +25,8 @@ func TestExpiredLeasesAreReported(t *testing.T) {
 		w.start(h, "--subnet-lease-ttl=2m", "--subnet-lease-renew-margin=1", "--probe-interval=1", "--healthz-port=10256")
 	}
 	for _, h := range w.Hosts {
-		// The lab's default route is on the link: there, hosts that have dropped each other
-		// still find each other's overlay addresses by ARP.
+		// The lab's default route is on the link, so hosts that have dropped each other
+		// still resolve each other's overlay addresses by ARP.
 		h.NS.IP(t, "route replace default via 198.18.254.254 dev "+clustertest.Uplink)
 	}
 	for _, h := range []*clustertest.Host{one, two, stays} {
@@ -94,15 +95,15 @@ func (w *world) reconnect(h *clustertest.Host) {
 	h.Heal(w.EtcdHost().Addr[subnet.IPv4])
 }
 
-// saysLeaseEnded checks that all reports of a node say that its lease has ended, since when, and
-// what its peers do. Only a node whose peers have dropped it keeps others waiting.
+// saysLeaseEnded checks that all reports of a node contain that its lease has ended,
+// since when, and what its peers do. Only a node whose peers dropped it delays others.
 func (w *world) saysLeaseEnded(h *clustertest.Host, peers string, works bool) {
 	w.t.Helper()
 	w.eventually(func() error {
 		out, code := w.command(h, "status")
 		for _, part := range []string{"NOT READY", "the lease ended ", "s ago: no renewal reached the store in time; " + peers} {
 			if code != 1 || !strings.Contains(out, part) {
-				return fmt.Errorf("status of %s ends with %d, and %q is not in\n%s", h.Name, code, part, out)
+				return fmt.Errorf("status of %s exits with code %d, and lacks %q:\n%s", h.Name, code, part, out)
 			}
 		}
 		return nil

@@ -60,8 +60,8 @@ func (f *filtered) lead(p *clustertest.Pod, family subnet.Family, by *clustertes
 	f.outside.NS.IP(f.t, fmt.Sprintf("route replace %s via %s dev %s", p.Addr[family], by.Addr[family], clustertest.Uplink))
 }
 
-// TestMasqueradeByRuleAndFamily checks from outside, from other pods and from hosts which source
-// packets have, with rules of each kind, in both families.
+// TestMasqueradeByRuleAndFamily checks the source of a pod's packets as hosts outside,
+// other pods and nodes see it, with rules of each kind, in both families.
 func TestMasqueradeByRuleAndFamily(t *testing.T) {
 	t.Parallel()
 	run := func(h *clustertest.Host, command string) {
@@ -117,7 +117,7 @@ func TestMasqueradeByRuleAndFamily(t *testing.T) {
 	}
 }
 
-// whoFrom checks each path of packets of a family.
+// whoFrom checks the source of a family's packets on each path.
 func (f *filtered) whoFrom(family subnet.Family) {
 	f.t.Helper()
 	pod, peer := f.pod.Addr[family], f.peer.Addr[family]
@@ -132,13 +132,13 @@ func (f *filtered) whoFrom(family subnet.Family) {
 	f.seen(f.pod.NS.Path, at(peer), pod)
 	f.seen(f.pod.NS.Path, at(here), pod)
 	f.seen(f.here.NS.Path, at(peer), tunnel)
-	f.seenFrom(f.here.NS.Path, here, at(peer), tunnel) // although its source is the pod's
+	f.seenFrom(f.here.NS.Path, here, at(peer), tunnel) // tulled masquerades this, although the source is the pod's
 	f.lead(f.pod, family, f.here)
 	f.seen(f.outside.NS.Path, at(pod), outside)
 	f.lead(f.peer, family, f.here)
-	f.seen(f.outside.NS.Path, at(peer), tunnel) // otherwise the answer would take another path
+	f.seen(f.outside.NS.Path, at(peer), tunnel) // otherwise the reply would take another path
 
-	// tulled leaves packets that kube-proxy has marked to kube-proxy.
+	// tulled does not masquerade packets that kube-proxy has marked.
 	kind := subnet.Pair[string]{"ip", "ip6"}[family]
 	table := fmt.Sprintf("table %s kube-proxy { chain marks { type filter hook prerouting priority 0; %s daddr %s meta mark set mark or 0x4000; }; }\n", kind, kind, outside)
 	load := f.here.NS.Command("nft", "-f", "-")
@@ -178,8 +178,8 @@ func (f *filtered) seenFrom(path string, from netip.Addr, to netip.AddrPort, as 
 }
 
 // TestFlowsSurvive keeps connections of a pod open, to a host outside and to another
-// pod. Meanwhile the daemon is killed and started, the rules change, and move from
-// one kind to the other and back.
+// pod. Meanwhile the daemon is killed and started, and the rules change, then move to
+// the other kind and back.
 func TestFlowsSurvive(t *testing.T) {
 	t.Parallel()
 	f := newFiltered(t, dualConfig, func(h *clustertest.Host) {
@@ -217,7 +217,7 @@ func TestFlowsSurvive(t *testing.T) {
 	}
 }
 
-// rules waits until a host's rules are of one kind only.
+// rules waits until a host's rules are of exactly one kind.
 func (f *filtered) rules(h *clustertest.Host, kind string) {
 	f.t.Helper()
 	f.eventually(func() error {
@@ -235,7 +235,7 @@ func (f *filtered) rules(h *clustertest.Host, kind string) {
 // flow is a connection whose far end sends back what it receives.
 type flow struct{ near net.Conn }
 
-// flow opens a connection, and checks which source its far end sees.
+// flow opens a connection, and checks the source that its far end sees.
 func (f *filtered) flow(from, to string, addr, as netip.Addr) *flow {
 	f.t.Helper()
 	var l net.Listener
@@ -286,8 +286,8 @@ func (f *flow) echo() error {
 	return err
 }
 
-// lookOn checks the source of a pod's packets from outside, in both families, until
-// it ends. Any source other than the pod's host is an error.
+// lookOn checks from outside the source of a pod's packets, in both families, until it
+// is stopped. Any source other than the pod's host is an error.
 func (f *filtered) lookOn() (end func()) {
 	stop := make(chan struct{})
 	results := make(chan error, len(subnet.Families))
@@ -307,7 +307,7 @@ func (f *filtered) lookOn() (end func()) {
 				}
 				from, err := look(f.pod.NS.Path, at(f.outside.Addr[family]))
 				if err != nil || from != f.here.Addr[family] {
-					results <- fmt.Errorf("the world sees %s: %w", from, err)
+					results <- fmt.Errorf("the host outside sees %s: %w", from, err)
 					return
 				}
 				looks++
@@ -325,8 +325,8 @@ func (f *filtered) lookOn() (end func()) {
 	}
 }
 
-// TestTakesOverFromFlannelsRules checks the source of a pod's packets from outside
-// all the time, while tulle's rules replace flannel's.
+// TestTakesOverFromFlannelsRules checks from outside the source of a pod's packets
+// while tulle's rules replace flannel's.
 func TestTakesOverFromFlannelsRules(t *testing.T) {
 	t.Parallel()
 	f := newFiltered(t, dualConfig, func(*clustertest.Host) {}, "--filter=none")
@@ -397,10 +397,10 @@ func TestConfigsNFTables(t *testing.T) {
 		if step.kind == "iptables" {
 			said++
 		}
-		// Two changes that follow each other too soon may be read as one.
+		// Without this wait, two quick changes may be read as one.
 		f.eventually(func() error {
 			if n := strings.Count(f.daemons[f.there].Log(), says); n != said {
-				return fmt.Errorf("said %d times, not %d: %s", n, said, says)
+				return fmt.Errorf("logged %d times, not %d: %s", n, said, says)
 			}
 			return nil
 		})

@@ -15,9 +15,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// firewalldView runs a firewalld with a bus of its own, in a view of the machine in
-// which it can do no harm. It loads no modules. All that it runs is in a namespace of
-// processes that ends with it.
+// firewalldView runs a firewalld with a bus of its own, in mount and process namespaces
+// where it cannot harm the machine. It loads no kernel modules.
 const firewalldView = `set -e
 exec unshare --pid --fork --kill-child=KILL sh -c '
 set -e
@@ -43,8 +42,8 @@ const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Con
 </busconfig>
 `
 
-// firewalld starts a firewalld as it is installed, except for how it writes its
-// rules, and waits until its rules are in force.
+// firewalld starts a firewalld as it is installed, except for its backend, and waits
+// until its rules are in force.
 func firewalld(t *testing.T, h *clustertest.Host, backend string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -86,8 +85,9 @@ func firewallCmd(h *clustertest.Host, line string) (string, error) {
 var ebtablesRace = regexp.MustCompile(`(?s)ebtables-restore .*RULE_[A-Z]+ failed \(No such file or directory\)`)
 
 // TestBesideFirewalld runs real firewallds on two hosts. With rules in iptables'
-// tables, firewalld lets the network pass without a setting. With its own table, the
-// status names the command that does so. Reloads change nothing in either case.
+// tables, firewalld accepts the network's packets without a setting. With a table of
+// its own, the status names the command that makes it accept them. Reloads of firewalld
+// change nothing in either case.
 func TestBesideFirewalld(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"nftables", "iptables"} {
@@ -109,7 +109,7 @@ func TestBesideFirewalld(t *testing.T) {
 					})
 					for _, family := range subnet.Families {
 						if from, err := look(f.pod.NS.Path, at(f.peer.Addr[family])); err == nil {
-							t.Errorf("firewalld lets pass what comes from %s, and so this test shows nothing", from)
+							t.Errorf("firewalld accepts packets from %s, so this test proves nothing", from)
 						}
 					}
 					if out, err := firewallCmd(h, line); err != nil {
@@ -141,8 +141,8 @@ func (f *filtered) others(h *clustertest.Host) []string {
 	return r.Firewall.Others
 }
 
-// besideAnother checks that pods reach one another and hosts outside, also while a
-// firewall is reconfigured on both hosts.
+// besideAnother checks that pods reach one another and hosts outside, also while
+// another firewall is reconfigured on both hosts.
 func (f *filtered) besideAnother(things func(h *clustertest.Host) []string, do func(h *clustertest.Host, line string) (string, error)) {
 	f.t.Helper()
 	works := func() {

@@ -17,7 +17,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// pair is two hosts with daemons of one kind and a pod each.
+// pair is two hosts that run the same kind of daemon, with a pod each.
 type pair struct {
 	*world
 	one, two *clustertest.Host
@@ -25,7 +25,7 @@ type pair struct {
 	restart  func(h *clustertest.Host) // may fail
 }
 
-// reach returns an error while the pods do not answer one another.
+// reach returns an error if the pods do not reach one another.
 func (p *pair) reach() error {
 	for _, hosts := range [][2]*clustertest.Host{{p.one, p.two}, {p.two, p.one}} {
 		to := hosts[1].Pods[0].Addr[subnet.IPv4].String()
@@ -36,7 +36,7 @@ func (p *pair) reach() error {
 	return nil
 }
 
-// lacks returns an error while the first host's kernel contains something.
+// lacks returns an error if the first host's kernel contains text.
 func (p *pair) lacks(what string) error {
 	if held := p.one.Kernel(); strings.Contains(held, what) {
 		return fmt.Errorf("%s is in\n%s", what, held)
@@ -44,7 +44,7 @@ func (p *pair) lacks(what string) error {
 	return nil
 }
 
-// moreFaults are faults, each with what shows that it is over.
+// moreFaults are faults, each with the condition that ends it.
 var moreFaults = []struct {
 	name  string
 	fault func(p *pair) (over func() error)
@@ -116,7 +116,7 @@ var moreFaults = []struct {
 	{"a lease is outside the network", func(p *pair) func() error {
 		attrs := `{"PublicIP":"198.18.0.77","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}}`
 		p.lend(leasesKey+"10.99.1.0-24", attrs)
-		// A daemon processes later changes after this one.
+		// Once a daemon has processed a later change, it has also processed this one.
 		p.lend(leasesKey+"10.5.99.0-24", strings.ReplaceAll(attrs, "77", "78"))
 		p.eventually(func() error {
 			if held := p.one.Kernel(); !strings.Contains(held, "10.5.99.0/24") {
@@ -128,9 +128,9 @@ var moreFaults = []struct {
 	}},
 }
 
-// TestFlannelFaults injects the same faults into two tulles and into two flannels.
-// The tulles must recover from all of them. The test logs whether the flannels
-// recover within half a minute.
+// TestFlannelFaults injects the same faults into a pair of tulles and into a pair of
+// flannels. The tulles must recover from all of them. The test logs whether the
+// flannels recover within half a minute.
 func TestFlannelFaults(t *testing.T) {
 	for _, b := range moreFaults {
 		for _, kind := range []string{"tulle", "flannel"} {
@@ -171,7 +171,7 @@ func TestFlannelFaults(t *testing.T) {
 						t.Log("not within half a minute")
 						for _, d := range w.daemons {
 							if !d.Running() {
-								t.Logf("%s has ended with %d", d.Name, d.Wait())
+								t.Logf("%s exited with code %d", d.Name, d.Wait())
 							}
 						}
 						return

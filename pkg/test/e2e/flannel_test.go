@@ -16,9 +16,9 @@ import (
 
 var flannel = sync.OnceValues(flanneltest.Find)
 
-// flannelConfigs are networks that both daemons can serve. Flannel requires the
-// module br_netfilter unless it uses nftables. It takes its old udp backend if the
-// config names none, contrary to its documentation.
+// flannelConfigs are networks that both daemons can serve. Flannel requires the module
+// br_netfilter unless it uses nftables. If the config names no backend, flannel uses
+// its old udp backend, contrary to its documentation.
 var flannelConfigs = map[string]string{
 	"vxlan":           `{"Network": "10.5.0.0/16", "EnableNFTables": true, "Backend": {"Type": "vxlan"}}`,
 	"vxlan direct":    `{"Network": "10.5.0.0/16", "EnableNFTables": true, "Backend": {"Type": "vxlan", "DirectRouting": true}}`,
@@ -39,9 +39,9 @@ func (w *world) startFlannel(h *clustertest.Host) {
 	d.WaitLog("Running backend")
 }
 
-// reachTulle waits until the pods of the hosts and all other pods reach one another.
-// Between two flannels over IPv6, full packets do not pass a vxlan: flannel leaves no
-// room for the longer header.
+// reachTulle waits until the pods of the hosts reach all other pods, and the other way
+// round. Between two flannels over IPv6, full-size packets do not pass a vxlan: flannel
+// leaves no room for the longer header.
 func (w *world) reachTulle(hosts ...*clustertest.Host) {
 	w.t.Helper()
 	for _, tulle := range hosts {
@@ -54,8 +54,8 @@ func (w *world) reachTulle(hosts ...*clustertest.Host) {
 	}
 }
 
-// TestFlannelBeside runs both daemons in one network, each twice. All pods reach one
-// another, and every other node forgets a node that left.
+// TestFlannelBeside runs two daemons of each kind in one network. All pods reach one
+// another. When a node leaves, nodes of both kinds remove it.
 func TestFlannelBeside(t *testing.T) {
 	for name, config := range flannelConfigs {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestFlannelBeside(t *testing.T) {
 			}
 			for _, h := range tulles {
 				if log := w.daemons[h].Log(); strings.Contains(log, "Rejected a lease") || strings.Contains(log, "Peer unroutable") {
-					t.Errorf("%s does not take all leases:\n%s", h.Name, log)
+					t.Errorf("%s rejects leases:\n%s", h.Name, log)
 				}
 			}
 			for _, gone := range w.Hosts[:2] {
@@ -91,7 +91,7 @@ func TestFlannelBeside(t *testing.T) {
 	}
 }
 
-// forgotten returns an error if hosts still have something of a deleted lease.
+// forgotten returns an error if a host still has objects of a deleted lease.
 func (w *world) forgotten(key string, hosts []*clustertest.Host) error {
 	subnets, err := subnet.ParseKey(key)
 	if err != nil {
@@ -101,15 +101,15 @@ func (w *world) forgotten(key string, hosts []*clustertest.Host) error {
 		text := h.Kernel()
 		for _, s := range subnets {
 			if s.IsValid() && strings.Contains(text, s.Addr().String()) {
-				return fmt.Errorf("%s still holds what leads to %s:\n%s", h.Name, key, text)
+				return fmt.Errorf("%s still has objects of the lease %s:\n%s", h.Name, key, text)
 			}
 		}
 	}
 	return nil
 }
 
-// TestFlannelReplaced replaces flanneld with tulled on a host, and tulled with
-// flanneld again, under a flood of pings from and to a flannel and a tulle.
+// TestFlannelReplaced replaces flanneld with tulled on a host, and tulled with flanneld
+// again. Pings from and to a flannel and a tulle run meanwhile.
 func TestFlannelReplaced(t *testing.T) {
 	for name, config := range flannelConfigs {
 		t.Run(name, func(t *testing.T) {
@@ -119,9 +119,9 @@ func TestFlannelReplaced(t *testing.T) {
 	}
 }
 
-// TestFlannelReplacedAmongMany does the same in a network so large that tulle's
-// routes have other metrics than flannel's. Routes of a vxlan can be removed once
-// flannel has made its own again.
+// TestFlannelReplacedAmongMany does the same in a network so large that tulle's routes
+// have other metrics than flannel's. Once flannel has made its own vxlan routes again,
+// tulle's can be removed.
 func TestFlannelReplacedAmongMany(t *testing.T) {
 	for _, backend := range []string{"vxlan", "host-gw"} {
 		t.Run(backend, func(t *testing.T) {
@@ -152,13 +152,13 @@ func (w *world) replaceFlannel() {
 	})
 
 	flood := w.floods(one)
-	// If a lease changes while flanneld stops, flanneld may wait for itself forever.
+	// If a lease changes while flanneld stops, flanneld may never end.
 	w.daemons[one].Kill()
 	flood.more(1000)
 	w.restart(one)
 	flood.more(1000)
 	flood.wantLost(0)
-	// Peers know the same of the node; tulle publishes more of itself.
+	// What a peer reads of the node is unchanged; tulle only adds to it.
 	if now := w.leases()[w.key(one)]; w.key(one) != key || !strings.HasPrefix(now, strings.TrimSuffix(lease, "}")) {
 		w.t.Errorf("the lease is %s: %s, and was %s: %s", w.key(one), now, key, lease)
 	}
@@ -189,8 +189,8 @@ func (w *world) replaceFlannel() {
 	w.reachTulle(w.Hosts[2])
 }
 
-// allPeers returns an error unless the kernel of a host leads to all others that have
-// a lease.
+// allPeers returns an error unless the kernel of a host has routes to all others that
+// have a lease.
 func (w *world) allPeers(h *clustertest.Host) error {
 	leases, err := w.readLeases()
 	if err != nil {
@@ -211,8 +211,7 @@ func (w *world) allPeers(h *clustertest.Host) error {
 	return nil
 }
 
-// rewritten returns an error if a host has a route of tulle's to where flannel has
-// none.
+// rewritten returns an error if a host has a route of tulle's where flannel has none.
 func rewritten(h *clustertest.Host) error {
 	tulles, others := make(map[string]bool), make(map[string]bool)
 	for line := range strings.Lines(h.Kernel()) {
@@ -233,7 +232,8 @@ func rewritten(h *clustertest.Host) error {
 	return nil
 }
 
-// answers waits until small packets pass between the first pods of two hosts.
+// answers waits until pings with small packets pass between the first pods of two
+// hosts.
 func (w *world) answers(a, b *clustertest.Host) {
 	w.t.Helper()
 	for _, pair := range [][2]*clustertest.Host{{a, b}, {b, a}} {
@@ -260,17 +260,17 @@ func (w *world) floods(one *clustertest.Host) *streams {
 	return s
 }
 
-// withoutWriter returns the contents of a kernel without what shows which daemon wrote
-// them.
+// withoutWriter returns the text of a kernel without what shows which daemon wrote the
+// objects.
 func withoutWriter(kernel string) string {
 	return handwriting.ReplaceAllString(kernel, "")
 }
 
 var handwriting = regexp.MustCompile(` (proto|group) (boot|default|84)| metric [0-9]+`)
 
-// TestFlannelReplaces replaces a tulled that was first on its host with flanneld, as
-// Documentation describes. Once the tunnels have flannel's names, flannel adopts
-// them.
+// TestFlannelReplaces replaces a tulled that was the first daemon on its host with
+// flanneld, as Documentation describes. Flannel adopts the tunnels once they have
+// flannel's names.
 func TestFlannelReplaces(t *testing.T) {
 	for name, config := range flannelConfigs {
 		t.Run(name, func(t *testing.T) {

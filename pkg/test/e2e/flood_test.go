@@ -19,13 +19,13 @@ import (
 
 const (
 	floodRate = 50000           // packets a second
-	floodTime = 4 * time.Second // more rounds of probes than a finding about checksums needs
+	floodTime = 4 * time.Second // more rounds of probes than the detection of broken checksums needs
 	floodLoad = 0.05            // of a core, at most
 )
 
-// TestFloods floods a daemon's probe port: with requests in the overlay under the address
-// of a peer, and with questions whether it lives on the underlay. No host draws a wrong
-// conclusion from that, and the daemon hardly notices.
+// TestFloods floods a daemon's probe port: with requests in the overlay under the
+// address of a peer, and on the underlay with requests that ask which subnets it has.
+// No host draws a wrong conclusion, and the daemon uses little processor time.
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3, 1, vxlan)
@@ -72,7 +72,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// load returns which part of a core a daemon uses within d.
+// load returns the share of a core that a daemon uses within d.
 func load(of *clustertest.Daemon, d time.Duration) float64 {
 	began, before := time.Now(), of.CPU()
 	<-time.After(d)
@@ -93,7 +93,7 @@ func newPacket(from, to netip.Addr, port uint16, payload string) []byte {
 	return append(b, payload...)
 }
 
-// flood sends a packet at floodRate until ctx ends, and returns how often.
+// flood sends a packet at floodRate until ctx ends, and returns how many it sent.
 func flood(ctx context.Context, packet []byte) (sent int, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW)
 	if err != nil {

@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	// garbageNodes is how many Nodes with annotations that no node would write
-	// TestGarbageNodes makes.
+	// garbageNodes is how many Nodes with annotations that a node never writes
+	// TestGarbageNodes creates.
 	garbageNodes = 5_000
 	annotation   = "flannel.alpha.coreos.com/"
 )
 
-// TestGarbageNodes is TestGarbageKeys for the annotations of a Kubernetes cluster's Nodes.
+// TestGarbageNodes does what TestGarbageKeys does, with the annotations of a Kubernetes
+// cluster's Nodes.
 func TestGarbageNodes(t *testing.T) {
 	t.Parallel()
 	c := clustertest.New(t, clustertest.Options{Hosts: 2})
@@ -83,7 +84,7 @@ func serveNodes(t *testing.T, h *clustertest.Host) (api *apitest.Server, url str
 	return api, "http://" + listener.Addr().String()
 }
 
-// nodeOf returns a Node with a podCIDR and annotations of the network.
+// nodeOf returns a Node with a podCIDR and the network's annotations.
 func nodeOf(name, cidr string, annotations map[string]string) *corev1.Node {
 	n := apitest.SmallNode(0)
 	n.Name, n.UID = name, types.UID("uid-"+name)
@@ -96,7 +97,7 @@ func nodeOf(name, cidr string, annotations map[string]string) *corev1.Node {
 	return n
 }
 
-// garbageNode is a Node that takes part in the network, and publishes garbage.
+// garbageNode returns a Node that takes part in the network and publishes garbage.
 func garbageNode(i int) *corev1.Node {
 	all := map[string]string{
 		"kube-subnet-manager": "true", "backend-type": "vxlan", "public-ip": "198.18.9.9",

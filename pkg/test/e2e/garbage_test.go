@@ -14,10 +14,10 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// garbage is how many keys that no node would write TestGarbageKeys writes.
+// garbage is how many keys that a node never writes TestGarbageKeys creates.
 const garbage = 50_000
 
-// mostGarbage is how much memory much garbage may cost a daemon at its peak.
+// mostGarbage is how many bytes much garbage may add to a daemon's peak memory.
 const mostGarbage = 64 << 20
 
 // TestGarbageKeys fills etcd with garbage, before one daemon starts and while another runs: log
@@ -77,8 +77,8 @@ func (w *world) litter() {
 	}
 }
 
-// bearsGarbage checks what much garbage costs a daemon that has read it: lines in its log, memory
-// beside that of a daemon without garbage, and bytes of its status.
+// bearsGarbage checks what much garbage costs a daemon that has read it: lines in its
+// log, memory beyond that of a daemon without garbage, and bytes of its status.
 func (w *world) bearsGarbage(h *clustertest.Host, count int, before int64) {
 	w.t.Helper()
 	w.eventually(func() error {

@@ -16,20 +16,20 @@ import (
 
 var (
 	healThings = flag.String("heal", "", "measure what is lost while another program keeps changing these things (all, or names with commas between), and print a table")
-	healSlow   = flag.Duration("heal-slow", 5*time.Minute, "how long that is measured where the other program acts seldom")
+	healSlow   = flag.Duration("heal-slow", 5*time.Minute, "how long to measure where the other program acts rarely")
 )
 
-// healRate is how often a disturber acts, and how that is measured.
+// healRate is how often a disturber acts, and how long that is measured.
 type healRate struct {
 	name   string
 	every  time.Duration
-	before time.Duration // how long it acts first, until the budget's reserve is spent
+	before time.Duration // how long it acts before the measurement, until the budget's reserve is spent
 	during time.Duration // 0: -heal-slow
 	sample time.Duration
 }
 
-// The benchmark measures healRates in these groups, each on separate hosts. It measures the
-// seldom rates of all things at the same time.
+// The benchmark measures healRates in these groups, each on separate hosts. The groups
+// of seldom are measured at the same time, for all things.
 var seldom, often = [][]healRate{
 	{{"1 a second", time.Second, 0, 20 * time.Second, 5 * time.Millisecond}, {"one in 5 s", 5 * time.Second, 0, 0, 5 * time.Millisecond}},
 	{{"10 a second", 100 * time.Millisecond, 3 * time.Second, 20 * time.Second, 5 * time.Millisecond}, {"one in 10 s", 10 * time.Second, 0, 0, 5 * time.Millisecond}},
@@ -70,7 +70,7 @@ func TestBenchHeal(t *testing.T) {
 		}
 	}
 	t.Run("seldom", func(t *testing.T) {
-		var all sync.WaitGroup // of the groups that are set up
+		var all sync.WaitGroup // of the groups that are ready to be measured
 		all.Add(len(things) * len(seldom))
 		for _, c := range things {
 			for _, rates := range seldom {
@@ -90,7 +90,7 @@ func TestBenchHeal(t *testing.T) {
 			}
 		}
 	})
-	rows := [][]string{{"what another program does", "how often", "lost, %", "longest gap, ms", "processor time of a core, %", "right after, ms"}}
+	rows := [][]string{{"what another program does", "how often", "lost, %", "longest gap, ms", "processor time of a core, %", "restored after, ms"}}
 	for _, c := range things {
 		for _, name := range []string{"one in 10 s", "one in 5 s", "1 a second", "10 a second", "100 a second", "1,000 a second"} {
 			for _, l := range lines {
@@ -103,7 +103,7 @@ func TestBenchHeal(t *testing.T) {
 	fmt.Fprintf(os.Stdout, "\n%s", tabletest.Markdown(rows...))
 }
 
-// benchHosts sets hosts up, one group after the other, and waits until ready returns.
+// benchHosts sets up hosts, one group after the other, and waits until ready returns.
 // It also returns the first host's initial state.
 func benchHosts(t *testing.T, program clustertest.Command, setup *sync.Mutex, ready func()) (d *disturbed, before string) {
 	func() {
@@ -142,13 +142,13 @@ func (d *disturbed) benchHeal(c disturbance, r healRate, before string) healed {
 	l.actual = float64(stop()) / time.Since(begin).Seconds()
 	act()
 	l.right = d.right(before)
-	fmt.Fprintf(os.Stderr, "%s, %s (%.3g a second): lost %.3g %% (%.3g), longest %v, %.2g %% of a core, right after %v\n",
+	fmt.Fprintf(os.Stderr, "%s, %s (%.3g a second): lost %.3g %% (%.3g), longest %v, %.2g %% of a core, restored after %v\n",
 		c.name, r.name, l.actual, 100*l.lost, l.parts, l.longest.Round(time.Millisecond), 100*l.share, l.right.Round(time.Millisecond))
 	if first, last := l.parts[0], l.parts[parts-1]; last > 2*first+0.005 {
 		d.t.Errorf("%s, %s: lost %.3g %% first, and %.3g %% last", c.name, r.name, 100*first, 100*last)
 	}
 	if l.right > time.Second {
-		d.t.Errorf("%s, %s: right only %v after the end", c.name, r.name, l.right)
+		d.t.Errorf("%s, %s: restored only %v after the end", c.name, r.name, l.right)
 	}
 	return l
 }

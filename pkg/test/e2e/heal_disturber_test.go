@@ -16,9 +16,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// disturbed is two nodes and a host outside the network. A disturber changes
-// something on the first node repeatedly. As with Docker, the first node's chain
-// FORWARD drops what no rule accepts.
+// disturbed is two nodes and a host outside the network. A disturber changes something
+// on the first node repeatedly. As with Docker, the chain FORWARD of the first node
+// drops packets that no rule accepts.
 type disturbed struct {
 	*filtered
 	daemon *clustertest.Daemon
@@ -93,7 +93,7 @@ func (d *disturbed) deleting(kind netstate.Kind) func() {
 // disturbance is a change that another program makes repeatedly.
 type disturbance struct {
 	name string
-	kind string                  // of the fight
+	kind string                  // of the object, as the fight is reported
 	make func(*disturbed) func() // returns a function that makes the change once
 	// watch starts a measurement of how much of the time something does not work. It
 	// takes a sample at each interval.
@@ -130,7 +130,7 @@ func disturbances() []disturbance {
 	}
 }
 
-// nfting returns a function that runs a command of nft, whether it succeeds or not.
+// nfting returns a function that runs a command of nft, and ignores its failures.
 func (d *disturbed) nfting(command string) func() {
 	return func() {
 		if err := d.nft.run(command); err != nil {
@@ -139,8 +139,8 @@ func (d *disturbed) nfting(command string) func() {
 	}
 }
 
-// meter ends a measurement. It returns the part that was lost, and the longest time
-// in a row.
+// meter ends a measurement. It returns the share of time that was lost, and the longest
+// time in a row.
 type meter func() (lost float64, longest time.Duration)
 
 // pinged measures pings between the pods.
@@ -159,7 +159,7 @@ func (d *disturbed) flows(every time.Duration) meter {
 	return d.sampled(5*every, func() bool { return asked(d.pod.NS.Path, to) == nil })
 }
 
-// file measures how much of the time the env file is correct.
+// file measures for which share of the time the env file is correct.
 func (d *disturbed) file(every time.Duration) meter {
 	var right []byte
 	d.eventually(func() (err error) { // the disturber may just have deleted it
@@ -172,7 +172,8 @@ func (d *disturbed) file(every time.Duration) meter {
 	})
 }
 
-// sampled measures how often a condition holds. Samples do not wait for one another.
+// sampled measures for which share of the time a condition holds. Samples do not wait
+// for one another.
 func (d *disturbed) sampled(every time.Duration, so func() bool) meter {
 	var mu sync.Mutex
 	var all []bool
@@ -215,8 +216,8 @@ func (d *disturbed) sampled(every time.Duration, so func() bool) meter {
 	}
 }
 
-// disturb calls f at an interval until stop is called, which returns how often that
-// was.
+// disturb calls f at an interval until stop is called, which returns the number of
+// calls.
 func disturb(every time.Duration, do func()) (stop func() int) {
 	n, quit, done := 0, make(chan struct{}), make(chan struct{})
 	go func() {
@@ -240,8 +241,8 @@ func disturb(every time.Duration, do func()) (stop func() int) {
 	}
 }
 
-// right waits until the first node is restored, with the firewall's rules and the env
-// file. It returns how long that took.
+// right waits until the first node is restored, including the firewall's rules and the
+// env file. It returns how long that took.
 func (d *disturbed) right(before string) time.Duration {
 	d.t.Helper()
 	begin := time.Now()
@@ -254,7 +255,7 @@ func (d *disturbed) right(before string) time.Duration {
 	return time.Since(begin)
 }
 
-// whole returns everything on the first node that is disturbed.
+// whole returns the text of everything on the first node that is disturbed.
 func (d *disturbed) whole() string {
 	d.t.Helper()
 	rules, err := d.here.NS.Command("nft", "-s", "list", "ruleset").CombinedOutput()

@@ -9,10 +9,10 @@ import (
 	"github.com/tulle-net/tulle/pkg/status"
 )
 
-// TestHealsThroughFights changes each thing on a node far more often than makes a
-// fight. It is restored again and again, the fight is reported, and everything is
-// restored at its end. For how long nothing works meanwhile is only logged: on a busy
-// machine that says little. TestBenchHeal measures it.
+// TestHealsThroughFights changes each thing on a node far more often than a fight
+// needs. The daemon restores it repeatedly and reports the fight. At the end,
+// everything is restored. How long nothing works meanwhile is only logged, because a
+// busy machine distorts it. TestBenchHeal measures that.
 func TestHealsThroughFights(t *testing.T) {
 	t.Parallel()
 	d := newDisturbed(t, tulled)
@@ -27,7 +27,7 @@ func TestHealsThroughFights(t *testing.T) {
 		lost, longest := measure()
 		n := stop()
 		took := d.right(before)
-		t.Logf("%s: %d times, lost %.3g %%, nothing for %v at the longest, right %v after the end", c.name, n, 100*lost, longest, took)
+		t.Logf("%s: %d times, lost %.3g %%, longest gap %v, restored %v after the end", c.name, n, 100*lost, longest, took)
 		if lost == 1 {
 			t.Errorf("%s: nothing worked", c.name)
 		}
@@ -40,8 +40,7 @@ func TestHealsThroughFights(t *testing.T) {
 }
 
 // restored waits until the first node's daemon reports a fight over an object of that
-// name, in which it has restored the object at least so many times. It returns how
-// often it has.
+// name, and has restored it at least so many times. It returns how often it has.
 func (d *disturbed) restored(what string, times int) (restored int) {
 	d.t.Helper()
 	d.eventually(func() error {

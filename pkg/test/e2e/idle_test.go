@@ -16,11 +16,10 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-var idle = flag.Duration("idle", 0, "measure for so long what daemons cost among the -peers while nothing changes, and print a table")
+var idle = flag.Duration("idle", 0, "how long to measure what daemons cost among -peers while nothing changes; prints a table")
 
-// TestIdle runs a daemon among peers that are all one host. That host answers the
-// probes for each of them, and then for none. The test measures what the daemon costs
-// while nothing changes.
+// TestIdle measures what a daemon costs while nothing changes. One host stands for all
+// its peers: it answers the probes of each peer, and later of none.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	sizes, program, quiet := []string{"20"}, tulled, time.Second
@@ -77,7 +76,7 @@ func TestIdle(t *testing.T) {
 	fmt.Fprintf(to, "\n%s", tabletest.Markdown(rows...))
 }
 
-// everyone is a host that has the addresses of all peers, underlay and overlay.
+// everyone is a host that has the underlay and overlay addresses of all peers.
 type everyone struct {
 	*crowd
 	host *clustertest.Host
@@ -168,7 +167,7 @@ func (b *browser) probed() string {
 		word, _, _ := strings.Cut(rest, "\n")
 		return word
 	}
-	return fmt.Sprintf("%s tried, %s passed", value("tulle_peers_probed"), value("tulle_probes_passed_total"))
+	return fmt.Sprintf("%s peers probed, %s probes passed", value("tulle_peers_probed"), value("tulle_probes_passed_total"))
 }
 
 // residentNow returns a process's resident memory in MiB.

@@ -20,8 +20,8 @@ func (k *kubeWorld) addresses(h *clustertest.Host, pairs ...string) {
 	k.api.Do(http.MethodPatch, nodesPath+"/"+h.Name+"/status", map[string]any{"status": map[string]any{"addresses": all}}, nil)
 }
 
-// TestKubeAddressesAreFollowed checks that a daemon uses the addresses of its Node, and follows
-// their changes.
+// TestKubeAddressesAreFollowed checks that a daemon publishes the addresses of its
+// Node, and follows changes of them.
 func TestKubeAddressesAreFollowed(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 1, network4, false)
@@ -50,7 +50,8 @@ func TestKubeAddressesAreFollowed(t *testing.T) {
 	k.annotated(h.Name, "public-ip", main)
 }
 
-// TestKubeWholeNetwork gives the only node of a small cluster all of its network.
+// TestKubeWholeNetwork gives the only node of a small cluster the whole network as its
+// podCIDR.
 func TestKubeWholeNetwork(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 1, `{"Network": "10.5.9.0/24", "Backend": {"Type": "vxlan"}}`, false)

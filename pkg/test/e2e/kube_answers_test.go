@@ -29,8 +29,8 @@ func answering(code int, reason string, header map[string]string, count *atomic.
 	}
 }
 
-// TestKubeAnswers gives daemons the answers of an API server that is loaded, far away
-// or upgraded, and rotates their tokens.
+// TestKubeAnswers gives daemons the answers of an API server that is overloaded, slow
+// or being upgraded, and rotates their tokens.
 func TestKubeAnswers(t *testing.T) {
 	t.Parallel()
 	k := newKubeNetwork(t, 3, dualNetwork, true)
@@ -86,7 +86,7 @@ func TestKubeAnswers(t *testing.T) {
 			k.proxy.Reset()
 			k.follows()
 			if gone.Load() == 0 || asked.Load() == 0 {
-				t.Errorf("%d times gone, %d lists", gone.Load(), asked.Load())
+				t.Errorf("%d watches were answered with 410, and %d other requests came", gone.Load(), asked.Load())
 			}
 			k.proxy.Answer(nil)
 		}},
@@ -100,7 +100,7 @@ func TestKubeAnswers(t *testing.T) {
 			k.eventually(func() error { // the server caches valid tokens for ten seconds
 				if out, _ := k.command(one, "status"); !strings.Contains(out, "the API server rejects our identity") {
 					k.annotate(one.Name, map[string]string{"tulle": "{}"})
-					return fmt.Errorf("it is still believed:\n%s", out)
+					return fmt.Errorf("the revoked token is still accepted:\n%s", out)
 				}
 				return nil
 			})
@@ -111,22 +111,22 @@ func TestKubeAnswers(t *testing.T) {
 	sane(t, k)
 }
 
-// sane fails the test if a daemon of the network has used more than it may.
+// sane fails the test if a daemon of the network has used more than its limits.
 func sane(t *testing.T, k *kubeWorld) {
 	t.Helper()
 	for _, h := range k.Hosts {
 		peak := k.daemons[h].PeakMemory() >> 20
 		t.Logf("%s: %v of processor time, %d MiB at most", h.Name, k.daemons[h].CPU(), peak)
-		if peak > 160 { // with a race detector; it is 70
-			t.Errorf("%s has had %d MiB", h.Name, peak)
+		if peak > 160 { // with a race detector; it uses 70
+			t.Errorf("%s has used %d MiB", h.Name, peak)
 		}
 	}
 }
 
-var away = flag.Duration("away", 30*time.Second, "how long the API server of TestKubeAway is away")
+var away = flag.Duration("away", 30*time.Second, "how long TestKubeAway stops the API server")
 
-// TestKubeAway stops the API server for long. No packet is lost, no daemon floods the
-// server with requests, and everything is as before when it is back.
+// TestKubeAway stops the API server for a long time. No packet is lost, no daemon
+// floods the server with requests, and nothing has changed when it is back.
 func TestKubeAway(t *testing.T) {
 	t.Parallel()
 	k := newKubeNetwork(t, 3, dualNetwork, false)

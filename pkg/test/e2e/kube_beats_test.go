@@ -19,27 +19,27 @@ import (
 )
 
 var (
-	beatsFor   = flag.Duration("beats", 0, "with -peers: send each daemon the Nodes' heartbeats for so long")
-	beatsEvery = flag.Duration("beat-every", 10*time.Second, "with -beats: how often each Node has one")
+	beatsFor   = flag.Duration("beats", 0, "with -peers: how long to send the Nodes' heartbeats")
+	beatsEvery = flag.Duration("beat-every", 10*time.Second, "with -beats: interval between two heartbeats of a Node")
 )
 
 // heartbeats is the cost of the Nodes' heartbeats for a daemon.
 type heartbeats struct {
 	wanted   float64       // a second, if the server is fast enough
 	events   int           // heartbeats that the server accepted
-	lasted   time.Duration // for them
+	lasted   time.Duration // of the accepted heartbeats
 	cpu      time.Duration
 	received int64
 	resident []float64 // every second or so, in MiB
 }
 
-// beat sends every Node's heartbeat, as often as the server can take it. It measures
-// their cost for a daemon, for which they change nothing.
+// beat sends every Node's heartbeat, as often as the server can accept it. It measures
+// what the heartbeats cost a daemon, for which they change nothing.
 func (c *kubeCrowd) beat(d *clustertest.Daemon, k *kernel.Kernel) heartbeats {
 	c.t.Helper()
 	lasts := *beatsFor
 	if lasts == 0 {
-		lasts = time.Second // as a test of the benchmark
+		lasts = time.Second // run as a test of the benchmark
 	}
 	b := heartbeats{wanted: float64(c.peers) / beatsEvery.Seconds()}
 	h := c.Hosts[len(c.Hosts)-1]

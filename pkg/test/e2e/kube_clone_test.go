@@ -10,7 +10,7 @@ import (
 )
 
 // TestKubeClones adds hosts of one image to a cluster, with the machine-id and the
-// state folder of the first. Their Nodes' names distinguish them.
+// state folder of the first. The daemons tell them apart by their Nodes' names.
 func TestKubeClones(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 3, dualNetwork, false)

@@ -22,7 +22,8 @@ import (
 
 const cloudNetwork = `{"Network": "10.5.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:5::/48", "EnableNFTables": true, "Backend": {"Type": "cloud"}}`
 
-// cloudRules are the rights of the controllers of a cloud, beside those of node IPAM.
+// cloudRules are the RBAC rules of a cloud's controllers, in addition to those of node
+// IPAM.
 var cloudRules = []kubetest.Rule{
 	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"delete"}},
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get"}},
@@ -49,8 +50,8 @@ func newKubeVPC(t *testing.T) *kubeVPC {
 	return v
 }
 
-// register creates a host's Node, as the kubelet does of a cluster with an external cloud
-// provider.
+// register creates a host's Node, as the kubelet of a cluster with an external cloud
+// provider does.
 func (v *kubeVPC) register(h *clustertest.Host) {
 	v.t.Helper()
 	i := v.instance(h)
@@ -64,8 +65,8 @@ func (v *kubeVPC) register(h *clustertest.Host) {
 	}, nil)
 }
 
-// control runs tulle-controller with all its controllers but that of Services, in the
-// place of the one that runs.
+// control runs tulle-controller with all its controllers except that of Services, in
+// place of the running one.
 func (v *kubeVPC) control() {
 	v.t.Helper()
 	v.end()
@@ -80,7 +81,7 @@ func (v *kubeVPC) control() {
 	})
 }
 
-// end stops the controller that runs.
+// end stops the running controller.
 func (v *kubeVPC) end() {
 	v.t.Helper()
 	if v.running == nil {
@@ -114,11 +115,11 @@ func (v *kubeVPC) initialised(h *clustertest.Host) {
 }
 
 // TestKubeCloud runs a whole cluster on AWS, whose daemons have the backend cloud.
-// tulle-controller initialises the Nodes, gives them podCIDRs, and writes their routes. A
-// table that is full for IPv6 sends the IPv6 packets to one Node through the tunnel, and
-// more room brings them back. Pings run all the time, and none is lost. It takes half a
-// minute: it builds tulle-controller, and starts a control plane and three times the
-// controller.
+// tulle-controller initialises the Nodes, gives them podCIDRs, and writes their routes.
+// A table that is full for IPv6 sends the IPv6 packets to one Node through the tunnel,
+// until there is room again. Pings run all the time, and none is lost. The test takes
+// half a minute: it builds tulle-controller, starts a control plane, and starts the
+// controller three times.
 func TestKubeCloud(t *testing.T) {
 	t.Parallel()
 	v := newKubeVPC(t)
@@ -137,14 +138,14 @@ func TestKubeCloud(t *testing.T) {
 	for _, h := range v.hosts {
 		v.initialised(h)
 	}
-	v.awaitAllWays("2=tunnel 3=tunnel", "1=tunnel 3=tunnel", "1=tunnel 2=tunnel")
+	v.awaitAllPaths("2=tunnel 3=tunnel", "1=tunnel 3=tunnel", "1=tunnel 2=tunnel")
 	pings := v.k.everyPair()
 	pings.more(5)
 
 	v.aws.Tag(v.net.Main, ours())
 	v.carryOut(v.net.Main)
 	v.control()
-	v.awaitAllWays("2=direct 3=direct", "1=direct 3=direct", "1=direct 2=direct")
+	v.awaitAllPaths("2=direct 3=direct", "1=direct 3=direct", "1=direct 2=direct")
 	before := v.tunnelled(one)
 	pings.more(20)
 	if now := v.tunnelled(one); now != before {
@@ -158,18 +159,18 @@ func TestKubeCloud(t *testing.T) {
 	}
 	v.carryOut(v.net.Main, full)
 	v.control()
-	v.awaitAllWays("2=direct 3=tunnel and direct", "1=direct 3=tunnel and direct", "1=direct 2=direct")
+	v.awaitAllPaths("2=direct 3=tunnel and direct", "1=direct 3=tunnel and direct", "1=direct 2=direct")
 	v.assign(three, 1)
 	before = v.tunnelled(one)
 	pings.more(20)
 	now := v.tunnelled(one)
 	if now[subnet.IPv4] != before[subnet.IPv4] || now[subnet.IPv6].sent == before[subnet.IPv6].sent {
-		t.Errorf("of IPv6 alone packets should take the tunnel: %+v, and before %+v", now, before)
+		t.Errorf("only packets of IPv6 should take the tunnel: %+v, and before %+v", now, before)
 	}
 
 	v.aws.Set(func(s *awstest.Settings) { s.RoutesPerTable = 500 })
 	v.control()
-	v.awaitAllWays("2=direct 3=direct", "1=direct 3=direct", "1=direct 2=direct")
+	v.awaitAllPaths("2=direct 3=direct", "1=direct 3=direct", "1=direct 2=direct")
 	// The daemons and the routes need neither a controller nor the API server.
 	v.end()
 	v.k.api.Kill()

@@ -14,8 +14,8 @@ import (
 )
 
 // TestKubeController runs a whole cluster without kube-controller-manager:
-// tulle-controller gives the Nodes their podCIDRs, tulled builds the network. The
-// controller then dies, and the network does not need it.
+// tulle-controller gives the Nodes their podCIDRs, and tulled builds the network. The
+// network also works after the controller has died.
 func TestKubeController(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "tulle-controller")

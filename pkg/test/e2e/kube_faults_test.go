@@ -13,15 +13,16 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// lives waits until the daemons follow changes again, and checks that each fault was
-// logged only as often as it may be.
+// lives waits until the daemons follow changes again, and checks that they logged each
+// fault no more often than they may.
 func (k *kubeWorld) lives(said map[*clustertest.Host]int) {
 	k.t.Helper()
 	k.follows()
 	for _, h := range k.Hosts {
 		k.says(h, "!NOT READY")
 		k.storeWorks(h)
-		// Both watches, writing and holding may each log it for each kind of reason.
+		// Both watches, the writer and the holder of the lease may each log it once for
+		// each kind of reason.
 		if n := k.storeFailures(h) - said[h]; n > 12 {
 			k.t.Errorf("%s logged %d failing operations of the store:\n%s", h.Name, n, k.daemons[h].Log())
 		}
@@ -33,8 +34,8 @@ func (k *kubeWorld) storeFailures(h *clustertest.Host) int {
 	return strings.Count(k.daemons[h].Log(), "Store operation failed")
 }
 
-// underFaults runs a network under pings through faults, one after the other. No
-// fault loses a packet, and after each everything is as before.
+// underFaults injects faults into a network under pings, one after the other. No fault
+// may lose a packet. After each, the kernels hold the same as before.
 func underFaults(t *testing.T, k *kubeWorld, faults ...kubeFault) {
 	t.Helper()
 	keys, kernels := k.keys(), k.kernels()
@@ -78,7 +79,7 @@ type kubeFault struct {
 	happens func(pings *streams)
 }
 
-// quiet ends streams that may have lost nothing.
+// quiet ends streams, none of which may have lost a request.
 func (s *streams) quiet(t *testing.T) {
 	t.Helper()
 	sent := 0
@@ -92,7 +93,8 @@ func (s *streams) quiet(t *testing.T) {
 	t.Logf("%d pings in %d streams", sent, len(s.each))
 }
 
-// fails waits until tulled status on hosts reports that the store fails, and why.
+// fails waits until tulled status on hosts reports that the store fails, with the
+// reason.
 func (k *kubeWorld) fails(hosts []*clustertest.Host, why string) {
 	k.t.Helper()
 	for _, h := range hosts {
@@ -153,7 +155,7 @@ func TestKubeServerFaults(t *testing.T) {
 			for _, h := range k.Hosts {
 				k.api.Allow("tulle-" + h.Name)
 			}
-			// A watch that runs continues; writes are refused.
+			// A watch that has begun continues; writes are refused.
 			k.annotate(one.Name, map[string]string{"tulle": "{}"})
 			k.fails([]*clustertest.Host{one}, "the API server does not allow it")
 			k.api.Kill()
@@ -182,8 +184,8 @@ func TestKubeServerFaults(t *testing.T) {
 	sane(t, k)
 }
 
-// hasOf returns an error unless a host's kernel has an object of a subnet, or has none if want is
-// not set.
+// hasOf returns an error unless a host's kernel has an object of a subnet or, without
+// want, has none.
 func (k *kubeWorld) hasOf(h *clustertest.Host, subnet string, want bool) error {
 	if text := h.Kernel(); strings.Contains(text, subnet) != want {
 		return fmt.Errorf("%s holds\n%s", h.Name, text)
@@ -210,7 +212,7 @@ func TestKubeNodeFaults(t *testing.T) {
 				k.follows()
 			}
 			k.unregister("stranger2")
-			// It lingers, as every lost lease does.
+			// It lingers, like every lease that disappears.
 			k.eventually(func() error { return k.allHave("10.5.251.0", false) })
 		}},
 		kubeFault{"a Node of the same podCIDR", func(pings *streams) {
@@ -246,13 +248,13 @@ func TestKubeNodeFaults(t *testing.T) {
 	garble(k.everyPair(), map[string]string{
 		"backend-data": "{", "backend-v6-data": strings.Repeat("x", 100<<10), "public-ip": "nonsense", "kube-subnet-manager": "false", "tulle": "x",
 	})
-	// Otherwise they believe the Node, and no other host is affected.
+	// Otherwise the peers trust the Node, and no other host is affected.
 	garble(k.pings(two, k.Hosts[2]), map[string]string{
 		"backend-type": "nonsense", "public-ip": "198.51.100.1", "backend-v6-data": "",
 	})
 
-	// The Node is deleted and re-created with another podCIDR, to which the daemon
-	// changes.
+	// The Node is deleted and re-created with another podCIDR. The daemon then uses
+	// that one.
 	was := k.node(one.Name).Spec.PodCIDRs
 	pings := k.pings(two, k.Hosts[2])
 	k.unregister(one.Name)
@@ -292,7 +294,7 @@ func TestKubeNodeFaults(t *testing.T) {
 	k.says(one, "!NOT READY")
 	k.available(one, true)
 
-	// People set public IPs, and remove them.
+	// People set public IPs and remove them.
 	ip := func(h *clustertest.Host) string { return h.Addr[subnet.IPv4].String() }
 	one.NS.IP(t, "addr add 198.18.0.201/16 dev eth0")
 	pings = k.everyPair()
@@ -303,7 +305,7 @@ func TestKubeNodeFaults(t *testing.T) {
 	k.annotated(one.Name, "public-ip", ip(one))
 	pings.more(20)
 	pings.wantLost(0)
-	// This one becomes the source address too, by tunnels that are re-created.
+	// This one also becomes the source address, so the tunnels are re-created.
 	k.annotate(one.Name, map[string]string{"node-public-ip": "198.18.0.201"})
 	k.annotated(one.Name, "public-ip", "198.18.0.201")
 	k.annotate(one.Name, map[string]string{"node-public-ip": "nonsense"})
@@ -312,7 +314,7 @@ func TestKubeNodeFaults(t *testing.T) {
 	k.eventually(func() error { return k.hasOf(two, "198.18.0.201", false) })
 	k.Matrix()
 
-	// One family's podCIDR changes, the other's stays.
+	// One family's podCIDR changes, and the other's stays.
 	pings = k.pings(two, one)
 	n := k.node(one.Name)
 	k.unregister(one.Name)
@@ -329,7 +331,7 @@ func TestKubeNodeFaults(t *testing.T) {
 	}
 	pings.each[subnet.IPv6].Stop()
 
-	// The config loses a family, which waits for restarts.
+	// The config loses a family. The daemons need a restart to follow.
 	k.configure(network4)
 	for _, h := range k.Hosts {
 		k.says(h, "restart needed")

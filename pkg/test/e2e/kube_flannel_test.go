@@ -37,7 +37,7 @@ func (k *kubeWorld) flannelNotes(h *clustertest.Host) map[string]string {
 	return all
 }
 
-// leadsToAll returns an error unless the kernel of a host leads to all others.
+// leadsToAll returns an error unless the kernel of a host has routes to all others.
 func (k *kubeWorld) leadsToAll(h *clustertest.Host) error {
 	text := h.Kernel()
 	for _, peer := range k.Hosts {
@@ -54,8 +54,8 @@ func (k *kubeWorld) leadsToAll(h *clustertest.Host) error {
 	return nil
 }
 
-// TestKubeFlannel runs both daemons in one cluster. It replaces flanneld with tulled
-// on a host, and tulled with flanneld again, under a flood of pings.
+// TestKubeFlannel runs daemons of both kinds in one cluster. It replaces flanneld with
+// tulled on a host, and tulled with flanneld again, under a flood of pings.
 func TestKubeFlannel(t *testing.T) {
 	for name, config := range map[string]string{
 		"vxlan": network4, "vxlan of both": dualNetwork,
@@ -82,7 +82,7 @@ func TestKubeFlannel(t *testing.T) {
 			k.answers(one, k.Hosts[1])
 			for _, h := range tulles {
 				if log := k.daemons[h].Log(); strings.Contains(log, "Rejected a lease") || strings.Contains(log, "Peer unroutable") {
-					t.Errorf("%s does not take all Nodes:\n%s", h.Name, log)
+					t.Errorf("%s rejects leases of Nodes:\n%s", h.Name, log)
 				}
 			}
 			var kernel string
@@ -100,7 +100,7 @@ func TestKubeFlannel(t *testing.T) {
 			flood.wantLost(0)
 			// The annotations and the kernels include the tunnels' MACs.
 			if now := k.flannelNotes(one); fmt.Sprint(now) != fmt.Sprint(said) || k.key(one) != key {
-				t.Errorf("of %s there is %v, and was of %s %v", k.key(one), now, key, said)
+				t.Errorf("%s publishes %v, and %s published %v", k.key(one), now, key, said)
 			}
 			if now := withoutWriter(one.Kernel()); now != kernel {
 				t.Errorf("the kernel holds\n%s\nand held\n%s", now, kernel)
@@ -121,7 +121,7 @@ func TestKubeFlannel(t *testing.T) {
 			}
 			flood.wantLost(0)
 			if now := k.flannelNotes(one); fmt.Sprint(now) != fmt.Sprint(said) || k.key(one) != key {
-				t.Errorf("of %s there is %v, and was of %s %v", k.key(one), now, key, said)
+				t.Errorf("%s publishes %v, and %s published %v", k.key(one), now, key, said)
 			}
 			if now := withoutWriter(one.Kernel()); now != kernel {
 				t.Errorf("the kernel holds\n%s\nand held\n%s", now, kernel)
@@ -136,7 +136,7 @@ func TestKubeFlannel(t *testing.T) {
 			k.eventually(func() error {
 				for _, h := range tulles {
 					if text := h.Kernel(); strings.Contains(text, subnets[subnet.IPv4].Addr().String()) {
-						return fmt.Errorf("%s still holds what leads to %s:\n%s", h.Name, key, text)
+						return fmt.Errorf("%s still has objects of the lease %s:\n%s", h.Name, key, text)
 					}
 				}
 				return nil

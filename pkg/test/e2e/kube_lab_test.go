@@ -28,7 +28,7 @@ const (
 // clusterCIDRs are the networks from which Nodes get their podCIDRs.
 var clusterCIDRs = []string{"10.5.0.0/16", "fd00:5::/48"}
 
-// kubeRules are all rights that a daemon has.
+// kubeRules are all RBAC rules of a daemon.
 var kubeRules = []kubetest.Rule{
 	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
@@ -39,7 +39,7 @@ var kubeRules = []kubetest.Rule{
 type kubeWorld struct {
 	*world
 	api    *kubetest.Cluster
-	proxy  *kubetest.Proxy // which daemons use, if there is one
+	proxy  *kubetest.Proxy // a proxy that the daemons use, if there is one
 	config string          // path of the network's config
 	tokens map[*clustertest.Host]*kubeToken
 }
@@ -50,7 +50,7 @@ type kubeToken struct {
 	file, kubeconfig string
 }
 
-// newKubeWorld creates hosts and a control plane. change changes the control plane's
+// newKubeWorld creates hosts and a control plane. change may change the control plane's
 // options.
 func newKubeWorld(t *testing.T, hosts int, config string, proxied bool, change ...func(*kubetest.Options)) *kubeWorld {
 	t.Helper()
@@ -93,7 +93,7 @@ func newKubeNetwork(t *testing.T, hosts int, config string, proxied bool) *kubeW
 	return k
 }
 
-// configure writes a config into the file, as a kubelet does.
+// configure writes a config into the file that the daemons read, as a kubelet does.
 func (k *kubeWorld) configure(config string) {
 	k.t.Helper()
 	if err := os.WriteFile(k.config+".new", []byte(config), 0o644); err != nil {
@@ -104,8 +104,8 @@ func (k *kubeWorld) configure(config string) {
 	}
 }
 
-// register creates a host's Node, as its kubelet does. Without podCIDRs the cluster
-// assigns some.
+// register creates a host's Node, as its kubelet does. If podCIDRs is empty, the
+// cluster assigns them.
 func (k *kubeWorld) register(h *clustertest.Host, cidrs ...string) {
 	k.t.Helper()
 	addresses := []any{map[string]any{"type": "Hostname", "address": h.Name}}
@@ -175,7 +175,7 @@ func (k *kubeWorld) samePublished(want map[string]string) {
 	k.eventually(func() error {
 		now, err := k.published()
 		if err == nil && !maps.Equal(now, want) {
-			err = fmt.Errorf("there is %v, and was %v", now, want)
+			err = fmt.Errorf("the Nodes publish %v, and published %v", now, want)
 		}
 		return err
 	})
@@ -279,7 +279,8 @@ func (k *kubeWorld) restart(h *clustertest.Host, flags ...string) {
 	k.start(h, flags...).WaitLog("Kernel in sync with all peers")
 }
 
-// says waits until tulled status on a host contains all parts, and none of not.
+// says waits until the output of tulled status on a host contains all parts, and none
+// of not.
 func (k *kubeWorld) says(h *clustertest.Host, parts ...string) {
 	k.t.Helper()
 	k.eventually(func() error {
@@ -308,7 +309,7 @@ func (k *kubeWorld) stranger(name string, number int) {
 	}, nil, fmt.Sprintf("10.5.%d.0/24", number), fmt.Sprintf("fd00:5:0:%x::/64", number))
 }
 
-// given waits until the cluster has given a host's Node its podCIDRs.
+// given waits until the cluster has assigned a host's Node its podCIDRs.
 func (k *kubeWorld) given(h *clustertest.Host) {
 	k.t.Helper()
 	k.eventually(func() error {
@@ -319,10 +320,10 @@ func (k *kubeWorld) given(h *clustertest.Host) {
 	})
 }
 
-// known is the stranger whose changes follows makes.
+// known is the stranger that follows changes.
 const known = "known"
 
-// follows checks that the daemons follow changes of the cluster: a Node gets another
+// follows checks that the daemons follow changes in the cluster: a Node gets another
 // MAC, and then the previous one again.
 func (k *kubeWorld) follows() {
 	k.t.Helper()

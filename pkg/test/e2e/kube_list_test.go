@@ -17,7 +17,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
 )
 
-// fellBack is what a daemon logs once, when it lists Nodes in pages.
+// fellBack is what a daemon logs once, when it falls back to lists in pages.
 const fellBack = "Fell back to lists in pages"
 
 // upWithin waits until a daemon that just started has written its env file. It fails
@@ -31,8 +31,9 @@ func (k *kubeWorld) upWithin(h *clustertest.Host, began time.Time, bound time.Du
 	k.t.Logf("%s has its env file %v after its start", h.Name, time.Since(began).Round(time.Millisecond))
 }
 
-// TestKubeOldEtcd checks that daemons start although the API server's etcd is too old
-// to report progress. Such a server rejects every streamed list with an event of 500.
+// TestKubeOldEtcd checks that daemons start even if the API server's etcd is too old to
+// report progress. Such a server answers every streamed list with an event of the code
+// 500.
 func TestKubeOldEtcd(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("etcd")
@@ -71,13 +72,13 @@ func TestKubeOldEtcd(t *testing.T) {
 		k.storeWorks(h)
 		log := k.daemons[h].Log()
 		if n := strings.Count(log, fellBack); n != 1 || k.storeFailures(h) != 0 || !strings.Contains(log, "RequestWatchProgress is disabled") {
-			t.Errorf("%s fell back %d times, and says\n%s", h.Name, n, log)
+			t.Errorf("%s fell back %d times, and logs\n%s", h.Name, n, log)
 		}
 	}
 }
 
-// TestKubeStreamRefused checks that a daemon is up within a limit, whatever the
-// server answers instead of a streamed list.
+// TestKubeStreamRefused checks that a daemon is ready within a limit, whatever the
+// server answers to a streamed list.
 func TestKubeStreamRefused(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 1, dualNetwork, true)
@@ -123,7 +124,7 @@ func TestKubeStreamRefused(t *testing.T) {
 				want = 0
 			}
 			if n := strings.Count(d.Log(), fellBack); n != want {
-				t.Errorf("it fell back %d times, and says\n%s", n, d.Log())
+				t.Errorf("it fell back %d times, and logs\n%s", n, d.Log())
 			}
 			d.Stop()
 			// The next daemon must not know the state of this one.

@@ -12,9 +12,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
 )
 
-// TestKubePod starts a daemon with what a pod has, as in flannel's manifest. The pod
-// has a mounted token, authority and namespace. Two variables name the API server,
-// and two the pod.
+// TestKubePod starts a daemon with the environment of a pod from flannel's manifest.
+// The pod has a mounted token, CA certificate and namespace. Two variables name the API
+// server, and two name the pod.
 func TestKubePod(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 1, dualNetwork, false)
@@ -65,7 +65,7 @@ func TestKubePod(t *testing.T) {
 	// The kubelet mounts another token, and the server revokes the previous one.
 	mount("token", k.api.Token("kube-system", account).Text)
 	token.Revoke()
-	k.api.Kill() // which loses its cache of valid tokens
+	k.api.Kill() // a restart drops its cache of valid tokens
 	k.api.Restart()
 	k.stranger(known, 250)
 	k.follows()

@@ -21,7 +21,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestKubeScale measures the daemons as users get them, in turns, in a cluster of
+// TestKubeScale measures the daemons as they are released, in turns, in a cluster of
 // many Nodes on a real API server. It measures the time from their start until the
 // kernel has all peers, and then the cost of all Nodes' heartbeats.
 func TestKubeScale(t *testing.T) {
@@ -62,8 +62,8 @@ type kubeMeasured struct {
 // kubeStart are the measurements of starts.
 type kubeStart struct {
 	start
-	steady   []float64 // resident some time after, in MiB
-	received []int64   // bytes on the host's interface until then
+	steady   []float64 // resident memory at settled, in MiB
+	received []int64   // received through the host's interface until then, in bytes
 }
 
 // kubeCrowd is a cluster of many Nodes, without hosts.
@@ -96,7 +96,7 @@ func newKubeCrowd(t *testing.T, peers int) *kubeCrowd {
 	return all
 }
 
-// each calls f for all numbers, some of them at the same time.
+// each calls f for all numbers, several at the same time.
 func (c *kubeCrowd) each(numbers <-chan int, f func(n int) error) {
 	var wg sync.WaitGroup
 	const workers = 8
@@ -114,14 +114,15 @@ func (c *kubeCrowd) each(numbers <-chan int, f func(n int) error) {
 
 func crowdName(number int) string { return fmt.Sprintf("node-%05d.example.org", number) }
 
-// make creates the Node of a number as its kubelet, the cloud and its CNI daemon
-// would. It contains as much as Nodes do that have run for some time.
+// make creates the Node of a number as its kubelet, the cloud and its CNI daemon would.
+// It is as large as a Node that has run for some time.
 func (c *kubeCrowd) make(number int) error {
 	l := c.of(number)
 	name := crowdName(number)
 	var images []any
 	for i := range 50 {
-		// Thirty images are on every Node, the rest on few: a server may compress its lists.
+		// Thirty images are on every Node and the rest on few, so that a server may
+		// compress its lists.
 		which := i
 		if i >= 30 {
 			which = i + number*20
@@ -244,7 +245,7 @@ func (c *kubeCrowd) kubeRound(m *kubeMeasured, beats bool) {
 // settled is how long after a start memory is measured.
 const settled = 20 * time.Second
 
-// kubeRun is run for daemons among Nodes.
+// kubeRun does what run does, for daemons that read Nodes.
 func (c *kubeCrowd) kubeRun(h *clustertest.Host, k *kernel.Kernel, m *kubeMeasured, s *kubeStart, command clustertest.Command, args []string) *clustertest.Daemon {
 	c.t.Helper()
 	before := c.k.received(h)

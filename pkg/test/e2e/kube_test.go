@@ -21,7 +21,7 @@ func TestKubeHostsJoinTheNetwork(t *testing.T) {
 		}
 		n := k.node(h.Name)
 		if want := fmt.Sprintf("%s,%s", subnets[subnet.IPv4], subnets[subnet.IPv6]); want != strings.Join(n.Spec.PodCIDRs, ",") {
-			t.Errorf("%s has %s, and was given %v", h.Name, want, n.Spec.PodCIDRs)
+			t.Errorf("%s leased %s, and its podCIDRs are %v", h.Name, want, n.Spec.PodCIDRs)
 		}
 		mac := func(link string) string {
 			_, rest, _ := strings.Cut(h.NS.IP(t, "-o link show dev "+link), "link/ether ")
@@ -47,13 +47,13 @@ func TestKubeHostsJoinTheNetwork(t *testing.T) {
 	out, code := k.command(one, "leases", "--kube-subnet-mgr", "--kubeconfig-file="+k.token(one).kubeconfig, "--net-config-path="+k.config)
 	for _, h := range k.Hosts {
 		if subnets := strings.Join(k.node(h.Name).Spec.PodCIDRs, " "); code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), subnets+" "+h.Name) {
-			t.Errorf("tulled leases ends with %d, and does not list %s of %s:\n%s", code, subnets, h.Name, out)
+			t.Errorf("tulled leases exits with code %d, and does not list %s of %s:\n%s", code, subnets, h.Name, out)
 		}
 	}
 	k.unregister(known)
 	k.eventually(func() error { return k.allHave("10.5.250.0", false) })
 
-	// The file changes.
+	// Changes of the file take effect without a restart.
 	pings := k.everyPair()
 	k.configure(strings.Replace(dualNetwork, `"vxlan"`, `"vxlan", "DirectRouting": true`, 1))
 	k.eventually(func() error {
@@ -86,9 +86,9 @@ func TestKubeHostsJoinTheNetwork(t *testing.T) {
 	k.sameKeys(keys)
 }
 
-// TestKubeWaitsForItsPodCIDR checks that a daemon waits for a Node, for a podCIDR, and for one of
-// the network. It is not ready meanwhile and reports the reason. It continues when it
-// has each.
+// TestKubeWaitsForItsPodCIDR checks that a daemon waits for a Node, then for a podCIDR,
+// and then for one inside the network. Meanwhile it is not ready and reports the
+// reason. It continues as soon as it can.
 func TestKubeWaitsForItsPodCIDR(t *testing.T) {
 	t.Parallel()
 	k := newKubeWorld(t, 2, dualNetwork, false)
@@ -98,7 +98,7 @@ func TestKubeWaitsForItsPodCIDR(t *testing.T) {
 		k.says(one, append(parts, "NOT READY")...)
 		k.browse(one).shows("/readyz", 503, "lease failed")
 		if _, code := k.command(one, "status"); code == 0 {
-			t.Error("status ends as if all were well")
+			t.Error("status exits with code 0")
 		}
 	}
 	k.start(one)
@@ -111,7 +111,7 @@ func TestKubeWaitsForItsPodCIDR(t *testing.T) {
 	k.register(one, "10.9.1.0/24", "fd00:5:0:77::/64")
 	waits("10.9.1.0/24", "10.5.0.0/16", "--cluster-cidr")
 	if n := k.node(one.Name); n.Metadata.Annotations[notes+"kube-subnet-manager"] != "" {
-		t.Errorf("what it has not it publishes: %v", n.Metadata.Annotations)
+		t.Errorf("it publishes a lease that it cannot have: %v", n.Metadata.Annotations)
 	}
 	k.unregister(one.Name)
 	k.register(one) // the cluster assigns some

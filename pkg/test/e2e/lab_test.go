@@ -58,8 +58,8 @@ const (
 	vxlan      = `{"Network": "10.5.0.0/16"}`
 )
 
-// patience is the time limit of a wait before the test fails. No test is about how
-// long something takes.
+// patience is the time limit of a wait. It is generous, since no test measures how long
+// something takes.
 const patience = time.Minute
 
 // world is a cluster with an etcd.
@@ -71,8 +71,8 @@ type world struct {
 	daemons map[*clustertest.Host]*clustertest.Daemon
 }
 
-// newWorld creates hosts and an etcd with so many members. An empty config means
-// none.
+// newWorld creates hosts and an etcd with so many members. An empty config means that
+// etcd has none.
 func newWorld(t *testing.T, hosts, members int, config string) *world {
 	t.Helper()
 	c := clustertest.New(t, clustertest.Options{Hosts: hosts, StaticNeighbours: hosts > 10})
@@ -122,8 +122,8 @@ func (w *world) restart(h *clustertest.Host, flags ...string) {
 	w.start(h, flags...).WaitLog("Kernel in sync with all peers")
 }
 
-// ask sends a request to etcd, and again if a member takes too long: the next may
-// answer.
+// ask sends a request to etcd, and sends it again if a member takes too long, because
+// another member may answer.
 func (w *world) ask(f func(context.Context) error) {
 	w.t.Helper()
 	w.eventually(func() error {
@@ -236,11 +236,11 @@ func (w *world) pings(from, to *clustertest.Host) *streams {
 	return s
 }
 
-// more waits until each stream has sent n more requests: they keep pace.
+// more waits until each stream has sent n more requests, so that the streams keep pace.
 func (s *streams) more(n int) {
 	s.w.t.Helper()
 	if !s.each[0].WaitSent(n) {
-		s.w.t.Fatal("the pings do not go on")
+		s.w.t.Fatal("the pings have stopped")
 	}
 }
 

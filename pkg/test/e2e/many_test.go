@@ -70,18 +70,18 @@ func distinct(t *testing.T, leases map[string]string) {
 	}
 }
 
-// rush are the measurements of a config that reaches many nodes that wait for it.
+// rush is what was measured after a config reached many nodes that waited for it.
 type rush struct {
 	nodes int
-	// Times since the config was put: until all nodes had a lease, and until all reached
-	// all.
+	// Times since the config was written: until all nodes had a lease, and until every
+	// node reached every other.
 	leased, meshed time.Duration
 	calls          map[string]int // of etcd's methods
 	writes         int64          // revisions of etcd
 }
 
 func (r rush) String() string {
-	text := fmt.Sprintf("%d nodes: all leased after %v, all reached all after %v; etcd wrote %d times; calls, those of the test among them:",
+	text := fmt.Sprintf("%d nodes: all leased after %v, all reached all after %v; etcd wrote %d times; calls, including the test's own:",
 		r.nodes, r.leased.Round(time.Millisecond), r.meshed.Round(time.Millisecond), r.writes)
 	for _, method := range slices.Sorted(maps.Keys(r.calls)) {
 		text += fmt.Sprintf(" %s %d", method, r.calls[method])
@@ -90,14 +90,14 @@ func (r rush) String() string {
 }
 
 // rush starts all daemons, writes the config when they wait for it, and measures what
-// follows. The hosts themselves, by the addresses of their tunnel devices, are the
-// pods that reach one another, because pods would have to be created meanwhile.
+// follows. Pods would have to be created meanwhile, so the hosts themselves stand for
+// them, with the addresses of their tunnel devices.
 func (w *world) rush(config string) rush {
 	w.t.Helper()
 	return w.rushOf(config, func(h *clustertest.Host) { w.start(h) })
 }
 
-// rushOf is rush with daemons that start starts.
+// rushOf does what rush does, with daemons that start starts.
 func (w *world) rushOf(config string, start func(*clustertest.Host)) rush {
 	w.t.Helper()
 	for _, h := range w.Hosts {
@@ -162,8 +162,8 @@ func (w *world) rushOf(config string, start func(*clustertest.Host)) rush {
 	return r
 }
 
-// calls returns how often each of etcd's methods was called, by its first member's
-// count.
+// calls returns how often each of etcd's methods was called, as its first member counts
+// them.
 func (w *world) calls() map[string]int {
 	w.t.Helper()
 	transport := &http.Transport{DialContext: within(w.EtcdHost().NS.Path)}
@@ -222,7 +222,7 @@ func TestSixthNodeWaitsForASubnet(t *testing.T) {
 	distinct(t, w.leases())
 	for _, h := range w.Hosts {
 		if strings.Contains(w.daemons[h].Log(), "out of subnets") {
-			t.Errorf("%s found none of five subnets for five nodes:\n%s", h.Name, w.daemons[h].Log())
+			t.Errorf("%s is out of subnets, though there are five for five nodes:\n%s", h.Name, w.daemons[h].Log())
 		}
 		h.Pods = nil
 		h.AddPod()
@@ -243,7 +243,7 @@ func TestSixthNodeWaitsForASubnet(t *testing.T) {
 	late.AddPod()
 	w.Matrix()
 	if now := w.key(late); now != key {
-		t.Errorf("the node leased %s, and what had become free is %s", now, key)
+		t.Errorf("the node leased %s, want %s, which had become free", now, key)
 	}
 	// A node that returns now has to wait.
 	w.start(gone).WaitLog(full)
@@ -255,12 +255,12 @@ func TestSixthNodeWaitsForASubnet(t *testing.T) {
 	w.Matrix()
 	for _, d := range []*clustertest.Daemon{w.daemons[gone], w.daemons[late]} {
 		if n := strings.Count(d.Log(), full); n != 1 {
-			t.Errorf("%s said %d times that the network is full:\n%s", d.Name, n, d.Log())
+			t.Errorf("%s logged %d times that the network is full:\n%s", d.Name, n, d.Log())
 		}
 	}
 }
 
-var benchNodes = flag.String("nodes", "", "measure the start of so many nodes at once, as in 10,50, and print a table")
+var benchNodes = flag.String("nodes", "", "numbers of nodes that start at once, such as 10,50; prints a table")
 
 // TestBenchRush measures how long it takes until nodes that start together all reach
 // one another. Without -nodes it does so for a few, with the daemon of the other
@@ -295,7 +295,7 @@ func TestBenchRush(t *testing.T) {
 	report(to, rows)
 }
 
-// unraced builds tulled as users get it.
+// unraced builds tulled as it is released, without the race detector.
 func unraced(t *testing.T) clustertest.Command {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "tulled")

@@ -7,8 +7,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestStandingFaultsAreNamed runs daemons with faults that do not concern the path to
-// one peer.
+// TestStandingFaultsAreNamed runs daemons with faults that are not on the path to one
+// peer.
 func TestStandingFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, vxlan)
@@ -20,13 +20,13 @@ func TestStandingFaultsAreNamed(t *testing.T) {
 		t.Logf("%s: named after %.1f s", name, time.Since(began).Seconds())
 	}
 
-	// Its interface is one that the other hosts cannot reach.
+	// The other hosts cannot reach its interface.
 	third := w.AddHosts(1)[0]
 	third.NS.IP(t, "link add lan1 type veth peer name lan2")
 	third.NS.IP(t, "addr add 198.19.50.1/24 dev lan1")
 	third.NS.IP(t, "link set lan1 up")
 	third.NS.IP(t, "link set lan2 up")
-	// The host neither answers on it for another interface, nor asks in its name.
+	// eth0 neither answers ARP requests for the address of lan1, nor sends them from it.
 	third.NS.Sysctl(t, "net/ipv4/conf/all/arp_ignore", "1")
 	third.NS.Sysctl(t, "net/ipv4/conf/all/arp_announce", "2")
 	w.start(third, "--iface=lan1")
@@ -34,7 +34,7 @@ func TestStandingFaultsAreNamed(t *testing.T) {
 	w.daemons[third].Stop()
 	w.delete(leasesKey + w.key(third))
 
-	// A foreign tunnel is in the place of ours.
+	// A foreign tunnel has the VNI and port of ours.
 	fourth := w.AddHosts(1)[0]
 	fourth.NS.IP(t, "link add overlay0 type vxlan id 1 dstport 8472 local 198.18.0.9 nolearning")
 	w.start(fourth)
@@ -48,7 +48,7 @@ func TestStandingFaultsAreNamed(t *testing.T) {
 	w.daemons[there].Thaw()
 	timed("lease lost", 1, "outside this node's subnet")
 
-	// Docker leaves this policy behind, and tulled may not touch it.
+	// Docker sets this policy, and tulled may not change it.
 	w.daemons[here].Stop()
 	if out, err := here.NS.Command("iptables", "-P", "FORWARD", "DROP").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -10,9 +10,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestFaultsAreNamed plants each fault in a network that works. It waits until tulled
-// status names the fault on the host where a person would look, and until that is
-// gone once the fault is mended.
+// TestFaultsAreNamed injects each fault into a network that works. It waits until
+// tulled status names the fault on the host where a person would look. Then it ends the
+// fault, and waits until the status no longer names it.
 func TestFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, vxlan)
@@ -22,9 +22,9 @@ func TestFaultsAreNamed(t *testing.T) {
 	w.says(there, all)
 
 	for _, fault := range []struct {
-		name        string
-		plant, mend func()
-		says        []string
+		name         string
+		inject, undo func()
+		says         []string
 	}{
 		{
 			"peer down", func() { there.Unplug() }, func() { there.Plug() },
@@ -66,10 +66,10 @@ func TestFaultsAreNamed(t *testing.T) {
 	} {
 		t.Logf("%s", fault.name)
 		planted := time.Now()
-		fault.plant()
+		fault.inject()
 		w.says(here, fault.says...)
 		t.Logf("%s: named after %.1f s", fault.name, time.Since(planted).Seconds())
-		fault.mend()
+		fault.undo()
 		w.says(here, all)
 		w.silent(here, "FAIL", "clock", "failing:")
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-// nftShell is a running nft, which takes commands without starting a program for each.
+// nftShell is a running nft, which runs commands without starting a program for each.
 type nftShell struct {
 	in  io.Writer
 	out *bufio.Scanner // the errors of failed commands
@@ -31,14 +31,14 @@ func newNFTShell(t testing.TB, h *clustertest.Host) *nftShell {
 	}
 	t.Cleanup(func() {
 		in.Close()
-		_ = nft.Wait() // its last command is none
+		_ = nft.Wait() // fails, because its last line is end-of-command
 	})
 	return &nftShell{in, bufio.NewScanner(out)}
 }
 
 // run runs a command, and returns after it has taken effect or failed.
 func (n *nftShell) run(command string) error {
-	// nft quotes a line that is no command, but only after it has run the one before.
+	// nft quotes an invalid line, but only after it has run the previous one.
 	const end = "end-of-command"
 	if _, err := fmt.Fprintf(n.in, "%s\n%s\n", command, end); err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 )
 
 // TestOffloadIsTriedAgain runs a host whose network card breaks the checksums inside
-// tunnels, and is mended later. Its daemon disables offload, finds in a trial that the
-// card is still broken, and enables offload again after the card is mended.
+// tunnels, and is repaired later. Its daemon disables offload, finds in a trial that
+// the card is still broken, and enables offload again after the repair.
 func TestOffloadIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 2, 1, `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "Offload": "auto"}}`)
@@ -44,8 +44,8 @@ func TestOffloadIsTriedAgain(t *testing.T) {
 	w.Matrix()
 }
 
-// tries makes the time of trials come until one ends with line in the log. Others,
-// which lost packets to the machine's load, may come before it.
+// tries lets trials come due until one ends with line in the log. Earlier trials may
+// end otherwise if the machine's load lost packets.
 func (w *world) tries(h *clustertest.Host, line string) {
 	w.t.Helper()
 	d := w.daemons[h]
@@ -76,6 +76,6 @@ func (w *world) wantOffload(h *clustertest.Host, want string) {
 	defer k.Close()
 	setting := netstate.TxChecksum("tulle.1", want)
 	if has, err := k.Dump(w.t.Context(), netstate.Scope{Sysctls: []string{setting.Path}}); err != nil || !slices.Contains(has, netstate.Object(setting)) {
-		w.t.Errorf("%s has not %s, but %v, %v", h.Name, setting, has, err)
+		w.t.Errorf("%s: want %s, and the kernel has %v, %v", h.Name, setting, has, err)
 	}
 }

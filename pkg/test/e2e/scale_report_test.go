@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/tabletest"
 )
 
-// sample is one thing timed again and again.
+// sample is the durations of one thing that was measured repeatedly.
 type sample []time.Duration
 
 func (s sample) at(share float64) time.Duration {
@@ -26,8 +26,8 @@ func (s sample) cell() string {
 	return tabletest.Milliseconds(s.at(0)) + " / " + tabletest.Milliseconds(s.at(0.5))
 }
 
-// memoryCells returns the peaks, what was resident at the end, and how much of that was
-// the program's file.
+// memoryCells returns the peaks, the resident memory at the end, and which part of that
+// was the program's file.
 func (s start) memoryCells() (peak, resident, file string) {
 	var peaks, residents, files []int64
 	for _, m := range s.memory {

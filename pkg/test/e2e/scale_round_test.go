@@ -17,7 +17,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// measured are the measurements of a program in one network.
+// measured is what was measured of a program in one network.
 type measured struct {
 	program
 	backend string
@@ -27,7 +27,7 @@ type measured struct {
 	more, write sample
 }
 
-// start are the measurements of starts.
+// start is what was measured of starts.
 type start struct {
 	there  sample // until the kernel had all peers
 	said   sample // until the daemon logged it
@@ -36,8 +36,8 @@ type start struct {
 	calls  map[string]int // of etcd, in the last round
 }
 
-// memory is the peak of a process's resident memory, and what is resident at present. file
-// is how much of that is its program's file, which the kernel can drop at any time.
+// memory is the peak of a process's resident memory, and its resident memory now. file
+// is the part that is its program's file, which the kernel can drop at any time.
 type memory struct{ peak, resident, file int64 }
 
 func v4Prefix(a, b, c, d byte, bits int) netip.Prefix {
@@ -95,15 +95,15 @@ func (c *crowd) round(m *measured, more int) {
 	}
 	d.Kill()
 	c.delete(leasesKey + c.key(h))
-	// The kernel removes a namespace's links some time after it, which would slow down
-	// the next measurement.
+	// The kernel removes a namespace's links some time after the namespace, which would
+	// slow down the next measurement.
 	for _, link := range []string{"tulle.1", "flannel.1", clustertest.Uplink} {
 		_ = h.NS.Command("ip", "link", "delete", link).Run() // it may never have existed
 	}
 }
 
-// run runs a program until the kernel has all peers, and until the program logs it if
-// it does.
+// run runs a program until the kernel has all peers, and until the program logs that if
+// it does so.
 func (c *crowd) run(h *clustertest.Host, k *kernel.Kernel, m *measured, s *start, args []string) *clustertest.Daemon {
 	c.t.Helper()
 	before := c.calls()
@@ -146,10 +146,10 @@ func (c *crowd) memory(d *clustertest.Daemon) memory {
 	return m
 }
 
-// awaitRoutes waits until the host of a daemon that has just started has gained as
-// many IPv4 routes as there are peers, give or take two: the address of a tunnel is a
-// route too. The route is the last object of a peer. It asks the kernel only for a
-// count, and seldom enough to be cheap.
+// awaitRoutes waits until the host of a daemon that has just started has gained as many
+// IPv4 routes as there are peers, plus or minus two, because a tunnel's address is a
+// route, too. The route is a peer's last object. awaitRoutes asks the kernel only for
+// the number of routes, and rarely enough to be cheap.
 func (c *crowd) awaitRoutes(d *clustertest.Daemon) {
 	c.t.Helper()
 	base := c.countRoutes(d)
@@ -208,7 +208,7 @@ func (c *crowd) wantAll(k *kernel.Kernel) {
 	})
 }
 
-// oneMore records one more lease repeatedly, and removes them all at the end.
+// oneMore records one more lease repeatedly, and deletes all of them at the end.
 func (c *crowd) oneMore(h *clustertest.Host, k *kernel.Kernel, m *measured, times int) {
 	c.t.Helper()
 	var fresh []int
@@ -218,14 +218,14 @@ func (c *crowd) oneMore(h *clustertest.Host, k *kernel.Kernel, m *measured, time
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	heard, ended := make(chan news), make(chan error, 1)
+	heard, ended := make(chan routeEvent), make(chan error, 1)
 	defer func() {
 		cancel()
 		<-ended
 	}()
 	go func() {
 		ended <- k.Watch(ctx, func(e netstate.Event) {
-			n := news{at: time.Now()}
+			n := routeEvent{at: time.Now()}
 			if r, ok := e.Object.(netstate.Route); ok && !e.Gone {
 				n.route = r.Dst
 			}
@@ -250,14 +250,14 @@ func (c *crowd) oneMore(h *clustertest.Host, k *kernel.Kernel, m *measured, time
 	}
 }
 
-// news is a route that was created.
-type news struct {
+// routeEvent is a route that was created.
+type routeEvent struct {
 	route netip.Prefix
 	at    time.Time
 }
 
-// await waits for a route, and returns when it came.
-func (c *crowd) await(heard <-chan news, route netip.Prefix) time.Time {
+// await waits for a route, and returns when it was created.
+func (c *crowd) await(heard <-chan routeEvent, route netip.Prefix) time.Time {
 	c.t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()

@@ -18,9 +18,9 @@ import (
 )
 
 var (
-	scalePeers   = flag.String("peers", "", "measure daemons in networks of so many recorded leases, as in 1000,10000, and print tables")
-	scaleRounds  = flag.Int("rounds", 5, "with -peers: how often each is measured")
-	scaleFlannel = flag.Bool("flannel", false, "with -peers: measure flanneld beside tulled, in the networks for which that takes no minutes")
+	scalePeers   = flag.String("peers", "", "sizes of networks to measure daemons in, such as 1000,10000; prints tables")
+	scaleRounds  = flag.Int("rounds", 5, "with -peers: number of measurements of each")
+	scaleFlannel = flag.Bool("flannel", false, "with -peers: also measure flanneld, in networks in which that takes less than minutes")
 )
 
 // program is a daemon that is measured.
@@ -45,7 +45,8 @@ type scale struct {
 const (
 	// largest is the size of the largest network that is measured.
 	largest = 50000
-	// closely is the size of the largest network in which one more lease is recorded.
+	// closely is the size of the largest network in which the benchmark records one
+	// more lease.
 	closely = 10000
 )
 
@@ -73,7 +74,7 @@ func newScale(t *testing.T) scale {
 	return s
 }
 
-// installed builds tulled as users get it, and returns the path of its binary.
+// installed builds tulled as it is released, and returns the path of its binary.
 func installed(t *testing.T) string {
 	dir := t.TempDir()
 	linked, binary := filepath.Join(dir, "linked"), filepath.Join(dir, "tulled")
@@ -82,8 +83,9 @@ func installed(t *testing.T) string {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build tulled: %v: %s", err, out)
 	}
-	// Install it as users do: how much of a file the kernel maps at once depends on how
-	// the file came into the page cache, and a linker leaves that to chance.
+	// Copy the binary, as an installation does: how much of a file the kernel maps at
+	// once depends on how the file came into the page cache, and a linker leaves that
+	// to chance.
 	if out, err := exec.Command("cp", linked, binary).CombinedOutput(); err != nil {
 		t.Fatalf("install tulled: %v: %s", err, out)
 	}
@@ -96,7 +98,7 @@ func (s scale) progress(format string, args ...any) {
 	}
 }
 
-// TestScale measures the daemons as users get them, in turns, from their start until
+// TestScale measures the daemons as they are released, in turns, from their start until
 // the kernel has all peers. The peers' leases are in a real etcd.
 func TestScale(t *testing.T) {
 	t.Parallel()
@@ -181,11 +183,11 @@ func (c *crowd) record() {
 }
 
 const (
-	// firstHost is the number of the host that has the first lease. Those before are for
-	// hosts that exist.
+	// firstHost is the number of the host with the first lease. The numbers below it
+	// are for hosts that exist.
 	firstHost = 1000
-	// firstFresh is the first lease to be recorded while a daemon runs. It is far from
-	// the others, next to which flannel takes a subnet for itself.
+	// firstFresh is the first lease that the benchmark records while a daemon runs. It
+	// is far from the others, because flannel takes a subnet next to them.
 	firstFresh = 60000
 )
 

@@ -23,7 +23,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// planted are secrets, by where they enter.
+// planted is the secrets, by the input that contains each.
 type planted map[string]string
 
 // plant returns a new secret.
@@ -42,10 +42,10 @@ func (p planted) plantKey(t *testing.T, where, path string) {
 	p[where] = strings.Split(string(text), "\n")[1]
 }
 
-// token matches what etcd returns for a password.
+// token matches the tokens that etcd issues for a password.
 var token = regexp.MustCompile(`\b[a-zA-Z]{16}\.\d+\b`)
 
-// absent fails the test for each secret that text contains, as it is or encoded.
+// absent fails the test for each secret that text contains, plain or encoded.
 func (p planted) absent(t *testing.T, at, text string) {
 	t.Helper()
 	excerpt := func(i int) string { return strings.ToValidUTF8(text[max(0, i-200):min(len(text), i+200)], "") }
@@ -63,7 +63,7 @@ func (p planted) absent(t *testing.T, at, text string) {
 }
 
 // TestNoSecretIsShown plants a secret in every input, and searches every output for
-// them: with the most verbose logs, and where things fail.
+// them, with the most verbose logs and while operations fail.
 func TestNoSecretIsShown(t *testing.T) {
 	t.Parallel()
 	p := make(planted)
@@ -127,13 +127,13 @@ func TestNoSecretIsShown(t *testing.T) {
 		t.Helper()
 		w.look(h, p, append([]string{"--etcd-password=" + good}, store...))
 	}
-	look(byFile) // while it fails
+	look(byFile) // while the store fails
 	inFile(good)
 	w.daemons[byFile].Signal(syscall.SIGHUP)
 	for _, d := range w.daemons {
 		d.WaitLog("Kernel in sync with all peers")
 	}
-	// These are secrets in unusable configs, and in a file that was replaced.
+	// These secrets are in unusable configs, and in a file that was replaced.
 	for i, config := range []string{
 		`"Backend": {"Type": "vxlan", "PSK": "` + p.plant("broken config"),
 		`"Backend": "` + p.plant("Backend") + `"}`,
@@ -162,7 +162,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 	for _, h := range w.Hosts {
 		d := w.daemons[h]
-		d.Signal(syscall.SIGQUIT) // it prints all goroutines, and ends
+		d.Signal(syscall.SIGQUIT) // SIGQUIT prints all goroutines and ends the daemon
 		if code := d.Wait(); code != 2 {
 			t.Errorf("%s ended with %d", h.Name, code)
 		}
@@ -172,8 +172,8 @@ func TestNoSecretIsShown(t *testing.T) {
 	w.readFiles(p, state)
 }
 
-// readFiles checks all files in a folder. The saved config may contain what etcd's
-// does, for root alone.
+// readFiles checks all files in a folder. The snapshot may contain what the config in
+// etcd contains, readable for root alone.
 func (w *world) readFiles(p planted, dir string) {
 	w.t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -201,7 +201,7 @@ func (w *world) readFiles(p planted, dir string) {
 	}
 }
 
-// look requests everything that a host's daemon answers, and runs all commands.
+// look requests every page of a host's daemon, and runs all commands.
 func (w *world) look(h *clustertest.Host, p planted, store []string) {
 	w.t.Helper()
 	d := w.daemons[h]
@@ -228,7 +228,7 @@ func (w *world) look(h *clustertest.Host, p planted, store []string) {
 	for _, command := range commands {
 		out, _ := w.command(h, append(strings.Fields(command), store...)...)
 		if out == "" {
-			w.t.Errorf("tulled %s says nothing", command)
+			w.t.Errorf("tulled %s prints nothing", command)
 		}
 		p.absent(w.t, "tulled "+command+" on "+h.Name, out)
 	}
@@ -250,7 +250,7 @@ func (w *world) look(h *clustertest.Host, p planted, store []string) {
 	p.absent(w.t, "the log of "+h.Name, d.Log())
 }
 
-// TestRefusalsShowNoSecret gives a daemon settings with which it cannot start.
+// TestRefusalsShowNoSecret starts a daemon with settings that it must refuse.
 func TestRefusalsShowNoSecret(t *testing.T) {
 	t.Parallel()
 	p := make(planted)
@@ -277,11 +277,11 @@ func TestRefusalsShowNoSecret(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		command := exec.CommandContext(ctx, tulled.Argv[0], args...)
-		command.Env = append(os.Environ(), "TULLED_STATE_DIR="+t.TempDir()) // some try to start
+		command.Env = append(os.Environ(), "TULLED_STATE_DIR="+t.TempDir()) // some settings fail only after the start
 		out, err := command.CombinedOutput()
 		cancel()
 		if err == nil || len(out) == 0 {
-			t.Errorf("%q ends with %v, saying %q", args, err, out)
+			t.Errorf("%q exits with %v and prints %q", args, err, out)
 		}
 		p.absent(t, fmt.Sprintf("tulled %q", args), string(out))
 	}

@@ -19,16 +19,16 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// list returns the faults, each as often as it is likely. A fault returns what it
-// does, or nothing if it is impossible just now. It also returns how to mend it,
-// unless the network must heal it.
+// list fills s.faults, with each fault as often as its weight. A fault function injects
+// its fault and returns it; the result is empty if the fault is impossible now. It
+// includes how to undo the fault, unless the network must heal by itself.
 func (s *soak) list() {
 	add := func(weight int, f func() fault) {
 		for range weight {
 			s.faults = append(s.faults, f)
 		}
 	}
-	// of picks a node without another fault.
+	// of picks a node that free accepts.
 	of := func(free func(*node) bool, f func(n *node) fault) func() fault {
 		return func() fault {
 			n := s.nodes[s.rnd.IntN(len(s.nodes))]
@@ -50,14 +50,14 @@ func (s *soak) list() {
 	add(2, of(runs, s.restarted))
 	add(1, of(runs, func(n *node) fault {
 		s.daemons[n.Host].Signal(syscall.SIGHUP)
-		return fault{what: "reads its files again"}
+		return fault{what: "reloads its files"}
 	}))
 	add(2, of(runs, s.jump))
 	add(2, of(func(n *node) bool { return !n.cut }, s.cutOff))
 	add(2, of(func(n *node) bool { return !n.unplugged }, func(n *node) fault {
 		n.Unplug()
 		n.unplugged = true
-		return fault{what: "has no cable", mend: func() { n.Plug(); n.unplugged = false }}
+		return fault{what: "has no cable", undo: func() { n.Plug(); n.unplugged = false }}
 	}))
 	add(1, of(func(n *node) bool { return !n.cut }, func(n *node) fault {
 		s.address++
@@ -67,7 +67,7 @@ func (s *soak) list() {
 	add(2, of(func(n *node) bool { return !n.full }, func(n *node) fault {
 		n.FillDisk()
 		n.full = true
-		return fault{what: "has a full disk", mend: func() { n.FreeDisk(); n.full = false }}
+		return fault{what: "has a full disk", undo: func() { n.FreeDisk(); n.full = false }}
 	}))
 	add(2, of(any, s.spoilFile))
 	add(20, of(any, s.tamper))
@@ -84,7 +84,7 @@ func (s *soak) list() {
 	ofMember(2, func(m *member) fault {
 		m.Freeze()
 		m.frozen = true
-		return fault{what: m.Endpoint() + " is frozen", mend: func() {
+		return fault{what: m.Endpoint() + " is frozen", undo: func() {
 			if m.frozen {
 				m.Thaw()
 				m.frozen = false
@@ -121,14 +121,14 @@ func (s *soak) list() {
 
 func (s *soak) kill(n *node) fault {
 	s.daemons[n.Host].Kill()
-	return fault{what: "has no daemon, which was killed", mend: s.backAfter(n)}
+	return fault{what: "has no daemon, which was killed", undo: s.backAfter(n)}
 }
 
 func (s *soak) stop(n *node) fault {
 	if code := s.daemons[n.Host].Stop(); code != 0 {
-		s.t.Errorf("SIGTERM ended the daemon of %s with %d", n.Name, code)
+		s.t.Errorf("after SIGTERM, the daemon of %s exited with code %d", n.Name, code)
 	}
-	return fault{what: "has no daemon, which was stopped", mend: s.backAfter(n)}
+	return fault{what: "has no daemon, which was stopped", undo: s.backAfter(n)}
 }
 
 func (s *soak) backAfter(n *node) func() {
@@ -141,15 +141,15 @@ func (s *soak) backAfter(n *node) func() {
 }
 
 func (s *soak) restarted(n *node) fault {
-	s.kill(n).mend()
-	return fault{what: "has another daemon"}
+	s.kill(n).undo()
+	return fault{what: "has a new daemon"}
 }
 
 func (s *soak) freeze(n *node) fault {
 	d := s.daemons[n.Host]
 	d.Freeze()
 	n.away = true
-	return fault{what: "has a frozen daemon", mend: func() {
+	return fault{what: "has a frozen daemon", undo: func() {
 		d.Thaw()
 		n.away = false
 	}}
@@ -167,7 +167,7 @@ func (s *soak) cutOff(n *node) fault {
 		n.Cut(a)
 	}
 	n.cut = true
-	return fault{what: fmt.Sprintf("is cut off from %v", members), mend: func() {
+	return fault{what: fmt.Sprintf("is cut off from %v", members), undo: func() {
 		for _, a := range members {
 			n.Heal(a)
 		}
@@ -222,7 +222,7 @@ func (s *soak) tamper(n *node) fault {
 	).Replace(commands[s.rnd.IntN(len(commands))])
 	text := "has done by hand: " + command
 	if out, err := n.NS.Command(strings.Fields(command)...).CombinedOutput(); err != nil {
-		text += ", in vain: " + strings.TrimSpace(string(out))
+		text += ", which failed: " + strings.TrimSpace(string(out))
 	}
 	return fault{what: text}
 }
@@ -236,7 +236,7 @@ func (s *soak) endMember(m *member) fault {
 		m.Stop()
 	}
 	m.ended = true
-	return fault{what: m.Endpoint() + " " + how, mend: func() {
+	return fault{what: m.Endpoint() + " " + how, undo: func() {
 		if m.ended {
 			m.Restart()
 			m.ended = false
@@ -251,14 +251,14 @@ func (s *soak) compact() fault {
 			return err
 		}
 		if _, err = s.client.Compact(ctx, r.Header.Revision); errors.Is(err, rpctypes.ErrCompacted) {
-			return nil // to the same revision before
+			return nil // this revision was compacted before
 		}
 		return err
 	})
-	return fault{what: "etcd has forgotten its history"}
+	return fault{what: "etcd compacted its history"}
 }
 
-// stranger writes a lease of a node that is none of ours, or a lease that every node
+// stranger writes the lease of a node without a host, or a lease that every node
 // rejects.
 func (s *soak) stranger() fault {
 	s.strangers++
@@ -280,7 +280,7 @@ func (s *soak) stranger() fault {
 		key = "0.0.0.0-0"
 	}
 	s.lend(leasesKey+key, value)
-	return fault{what: fmt.Sprintf("a stranger writes %s = %s", key, value), mend: func() { s.delete(leasesKey + key) }, asks: true, harmless: true}
+	return fault{what: fmt.Sprintf("a stranger writes %s = %s", key, value), undo: func() { s.delete(leasesKey + key) }, asks: true, harmless: true}
 }
 
 // quorum reports whether etcd works.
@@ -317,14 +317,14 @@ func (s *soak) wipe() fault {
 
 // bared returns a fault that leaves etcd without the config.
 func (s *soak) bared(what string) fault {
-	return fault{what: what, mend: func() {
+	return fault{what: what, undo: func() {
 		s.put(configKey, dualConfig)
 		s.bare = false
 	}, asks: true}
 }
 
-// restore restores etcd from a backup, or makes another. A backup of an etcd without
-// the config has none either.
+// restore restores etcd from a backup, or makes another one. A backup without the
+// config restores an etcd without it.
 func (s *soak) restore() fault {
 	defer s.membersRun()
 	if s.rnd.IntN(3) == 0 {
@@ -333,12 +333,12 @@ func (s *soak) restore() fault {
 	}
 	s.etcd.Restore(s.backup)
 	if s.bare = s.bareBackup; s.bare {
-		return s.bared("etcd was set back to a backup without the config")
+		return s.bared("etcd was restored from a backup without the config")
 	}
-	return fault{what: "etcd was set back to a backup"}
+	return fault{what: "etcd was restored from a backup"}
 }
 
-// membersRun holds for faults that restart all members.
+// membersRun records that all members run, after a fault that restarts them.
 func (s *soak) membersRun() {
 	for _, m := range s.members {
 		m.ended, m.frozen = false, false

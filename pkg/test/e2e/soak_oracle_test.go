@@ -27,7 +27,7 @@ type lease struct {
 
 var keyPattern = regexp.MustCompile(`^(10\.5\.\d+\.0)-24&(fd00:5:0:[0-9a-f]+::)-64$`)
 
-// parseLease reads a lease that no node has reason to doubt.
+// parseLease reads a lease that a node has no reason to reject.
 func parseLease(key, value string) (l lease, err error) {
 	parts := keyPattern.FindStringSubmatch(key)
 	if parts == nil {
@@ -75,8 +75,8 @@ func expected(own string, believed map[string]lease) (lines []string) {
 	return lines
 }
 
-// kernelOf returns what a host's kernel holds by our protocol, on tunnel devices, and
-// on the device other, in the format of expected.
+// kernelOf returns the objects in a host's kernel, in the format of expected: those
+// with our protocol, those on tunnel devices, and those on the device other.
 func kernelOf(h *clustertest.Host) (lines []string, err error) {
 	ours := func(device string) bool { return strings.HasPrefix(device, "tulle") || device == "other" }
 	for f, option := range []string{"-4", "-6"} {
@@ -135,7 +135,8 @@ func kernelOf(h *clustertest.Host) (lines []string, err error) {
 	return lines, err
 }
 
-// show runs a command on a host that prints one array of JSON into each of to.
+// show runs a command on a host that prints one array of JSON for each element of to,
+// and decodes it there.
 func show(h *clustertest.Host, input string, command []string, to ...any) error {
 	cmd := h.NS.Command(command...)
 	cmd.Stdin = strings.NewReader(input)
@@ -165,7 +166,7 @@ func difference(has, want []string) error {
 	var b strings.Builder
 	for _, line := range slices.Sorted(maps.Keys(count)) {
 		if n := count[line]; n > 0 {
-			fmt.Fprintf(&b, "\n  too much: %s", line)
+			fmt.Fprintf(&b, "\n  extra:    %s", line)
 		} else if n < 0 {
 			fmt.Fprintf(&b, "\n  missing:  %s", line)
 		}

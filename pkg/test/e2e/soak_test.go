@@ -18,8 +18,8 @@ import (
 )
 
 var (
-	soakFor  = flag.Duration("soak", 3*time.Minute, "how long TestSoak goes on")
-	soakSeed = flag.Uint64("soak-seed", 0, "what TestSoak's faults are drawn from; 0 is another each time")
+	soakFor  = flag.Duration("soak", 3*time.Minute, "how long TestSoak runs")
+	soakSeed = flag.Uint64("soak-seed", 0, "seed of TestSoak's faults; 0 is a random one")
 )
 
 const (
@@ -27,17 +27,15 @@ const (
 	soakMembers = 3
 	stormLength = 20 * time.Second
 	atOnce      = 10 // limit of the faults
-	// restLimit is the time limit until everything works again once no fault is left. A
-	// daemon that has failed often waits up to a minute before the next try.
+	// restLimit is how long it may take until everything works after the last fault has
+	// ended. A daemon that has failed often waits up to a minute before it retries.
 	restLimit = 2 * time.Minute
 )
 
-// TestSoak injects all faults, several at a time, and then none for a while. Each
-// time, every kernel must come to hold exactly what the leases in etcd require, and
-// every node must have its first subnet.
-//
-// A seed determines the faults. It does not determine how the daemons react, so a
-// seed that failed may pass the next time.
+// TestSoak injects all faults, several at a time, and then none for a while. Each time,
+// every kernel must come to hold exactly what the leases in etcd require, and every
+// node must have its first subnet. A seed determines the faults. It does not determine
+// how the daemons react, so a test that failed with a seed may pass the next time.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	s := newSoak(t, cmp.Or(*soakSeed, rand.Uint64()))
@@ -56,8 +54,8 @@ type soak struct {
 	members   []*member
 	backup    etcdtest.Backup
 	faults    []func() fault
-	wrong     []fault // to be mended
-	address   int     // the last that a host was given
+	wrong     []fault // to be undone
+	address   int     // number of the last one that a host was given
 	strangers int
 	first     int // the node to be checked first
 	// bare and bareBackup report that etcd, or its backup, lacks the config.
@@ -66,10 +64,10 @@ type soak struct {
 
 type node struct {
 	*clustertest.Host
-	key   string // of its lease, forever
-	lease        // as it was at first
+	key   string // the key of its lease, which never changes
+	lease        // the first lease
 	flags []string
-	// What is wrong with the node, so that no other fault affects the same.
+	// Faults that affect the node now, so that the same fault is not injected twice.
 	away, cut, unplugged, full bool
 }
 
@@ -82,9 +80,9 @@ type member struct {
 type fault struct {
 	what  string
 	until time.Time
-	mend  func() // nil if the network itself must heal it
-	// asks marks a fault that needs etcd, and harmless one that may continue through a
-	// rest.
+	undo  func() // nil if the network must heal by itself
+	// asks marks a fault that needs etcd. harmless marks one that may continue while
+	// everything must work.
 	asks, harmless bool
 }
 
@@ -126,7 +124,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		s.members = append(s.members, &member{Member: s.etcd.Member(i)})
 	}
 	for _, n := range s.nodes {
-		// From now on a node knows its subnet, whatever happens to etcd.
+		// From now on a node has its subnet in its snapshot, whatever happens to etcd.
 		s.await(func() error {
 			files, err := os.ReadDir(n.StateDir)
 			if err == nil && len(files) == 0 {
@@ -154,7 +152,7 @@ func (s *soak) storm() {
 			return
 		case <-time.After(time.Duration(s.rnd.IntN(400)) * time.Millisecond):
 		}
-		s.mend(func(f fault) bool { return time.Now().After(f.until) && (!f.asks || s.quorum()) })
+		s.undo(func(f fault) bool { return time.Now().After(f.until) && (!f.asks || s.quorum()) })
 		if len(s.wrong) >= atOnce {
 			continue
 		}
@@ -163,7 +161,7 @@ func (s *soak) storm() {
 			continue
 		}
 		s.log("%s", f.what)
-		if f.mend != nil {
+		if f.undo != nil {
 			f.until = time.Now().Add(time.Duration(s.rnd.IntN(12000)) * time.Millisecond)
 			if s.rnd.IntN(8) == 0 {
 				f.until = f.until.Add(stormLength)
@@ -173,13 +171,13 @@ func (s *soak) storm() {
 	}
 }
 
-// mend mends the faults that which selects.
-func (s *soak) mend(which func(fault) bool) {
+// undo undoes the faults that which selects.
+func (s *soak) undo(which func(fault) bool) {
 	s.wrong = slices.DeleteFunc(s.wrong, func(f fault) bool {
 		due := which(f)
 		if due {
 			s.log("over: %s", f.what)
-			f.mend()
+			f.undo()
 		}
 		return due
 	})
@@ -189,9 +187,9 @@ func (s *soak) mend(which func(fault) bool) {
 func (s *soak) rest(number int) {
 	s.t.Helper()
 	s.rnd.Shuffle(len(s.wrong), func(i, j int) { s.wrong[i], s.wrong[j] = s.wrong[j], s.wrong[i] })
-	s.mend(func(f fault) bool { return !f.asks })
-	s.mend(func(f fault) bool { return !f.harmless || s.rnd.IntN(2) == 0 })
-	s.log("rest %d: nothing is wrong any more but %d leases of strangers", number, len(s.wrong))
+	s.undo(func(f fault) bool { return !f.asks })
+	s.undo(func(f fault) bool { return !f.harmless || s.rnd.IntN(2) == 0 })
+	s.log("rest %d: no fault is left except %d leases of strangers", number, len(s.wrong))
 	start := time.Now()
 	var leases map[string]string
 	var last error
@@ -202,9 +200,9 @@ func (s *soak) rest(number int) {
 		last = cmp.Or(err, last)
 		return err
 	})
-	s.log("rest %d: all kernels, files and leases are right after %v; what took longest: %.400v", number, time.Since(start).Round(time.Millisecond), last)
+	s.log("rest %d: all kernels, files and leases are correct after %v; what took longest: %.400v", number, time.Since(start).Round(time.Millisecond), last)
 	s.Matrix()
-	// It must stay so.
+	// This must not change.
 	if err := s.check(leases); err != nil {
 		s.t.Fatalf("at rest: %v", err)
 	}
@@ -220,8 +218,8 @@ func (s *soak) rest(number int) {
 	s.log("rest %d: all reach all; a daemon has up to %d files open and has used up to %d MiB", number, files, memory>>20)
 }
 
-// await waits until f returns no error. It polls less often than other waits, because
-// each check is much work.
+// await waits until f returns no error. It polls less often than other waits do,
+// because each check is expensive.
 func (s *soak) await(f func() error) {
 	s.t.Helper()
 	limit := time.NewTimer(restLimit)
@@ -280,7 +278,7 @@ func (s *soak) checkNode(n *node, believed map[string]lease) error {
 	}
 	for key, l := range believed {
 		if key != n.key && l.at == n.Addr {
-			return fmt.Errorf("it has the lease %s too", key)
+			return fmt.Errorf("it also has the lease %s", key)
 		}
 	}
 	env, err := os.ReadFile(n.SubnetFile)

@@ -45,19 +45,18 @@ func (w *world) peersOf(h *clustertest.Host) ([]status.Peer, error) {
 	return answer.Peers, err
 }
 
-// awaitReady waits until a host's daemon is ready: kernel, firewall and files hold what
-// they should.
+// awaitReady waits until a host's daemon is ready and every part is in sync.
 func (w *world) awaitReady(h *clustertest.Host) {
 	w.t.Helper()
 	w.eventually(func() error {
 		if out, code := w.command(h, "status"); code != 0 {
-			return fmt.Errorf("status of %s ends with %d: %s", h.Name, code, out)
+			return fmt.Errorf("status of %s exits with code %d: %s", h.Name, code, out)
 		}
 		return nil
 	})
 }
 
-// TestStatus requests the status of a daemon that works, and of one with problems.
+// TestStatus requests the status of a daemon that works, and of one that has problems.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
@@ -67,7 +66,7 @@ func TestStatus(t *testing.T) {
 		out, code := w.command(one, "status")
 		for _, part := range []string{"tulled:", "ready, version devel", "host1", "10.5.0.0/16, fd00:5::/48, vxlan, MTU 1430, tulle.1 and tulle6.1", "peers:", " 2\n", "firewall:", "in sync", "kernel:", "in sync", "default route"} {
 			if code != 0 || !strings.Contains(out, part) {
-				return fmt.Errorf("status ends with %d, and %q is not in\n%s", code, part, out)
+				return fmt.Errorf("status exits with code %d, and lacks %q:\n%s", code, part, out)
 			}
 		}
 		return nil
@@ -99,7 +98,8 @@ func TestStatus(t *testing.T) {
 	explains("192.0.2.1", "outside the network")
 	explains("10.5.255.255", "leased to no node")
 
-	// A secret is open to other users, until the command that status prints was run.
+	// Other users can read a secret, until the test runs the command that status
+	// prints.
 	if err := os.Chmod(one.StateDir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestStatus(t *testing.T) {
 	}
 	w.silent(one, "exposed")
 
-	// A foreign rule sends packets elsewhere, which no route of ours shows.
+	// A foreign policy rule diverts packets, although our routes are in place.
 	one.NS.IP(t, "route add default dev eth0 table 100")
 	one.NS.IP(t, "rule add to "+pod[subnet.IPv4].String()+" table 100 priority 10")
 	explains(pod[subnet.IPv4].String(), "another route or rule comes first")
@@ -141,7 +141,7 @@ func TestStatus(t *testing.T) {
 		}
 		return nil
 	})
-	// A user other than root is refused. If no daemon answers, a command names the
+	// A user other than root is refused. If no daemon answers, the error names the
 	// socket.
 	for _, c := range []struct {
 		flag, says string
@@ -153,7 +153,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestBugReport writes an archive with everything that helps, and without a secret.
+// TestBugReport writes an archive that contains everything helpful and no secret.
 func TestBugReport(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, dualConfig)

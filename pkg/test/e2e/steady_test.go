@@ -12,7 +12,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-var steady = flag.Duration("steady", 2*time.Second, "how long TestSteady lets nothing happen")
+var steady = flag.Duration("steady", 2*time.Second, "how long TestSteady watches the firewall")
 
 // TestSteady checks that tulled writes nothing to the firewall while nothing changes.
 func TestSteady(t *testing.T) {
@@ -55,7 +55,7 @@ func steadily(t *testing.T, kind, flag string) {
 		}
 		return string(text)
 	}
-	f.eventually(func() error { // its listener may take some time
+	f.eventually(func() error { // it may take some time until nft listens
 		if out, err := f.here.NS.Command("nft", "add table inet probe; delete table inet probe").CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}

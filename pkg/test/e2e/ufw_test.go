@@ -31,7 +31,7 @@ func TestBesideUFW(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		if out, err := h.NS.Command("iptables", "-S", "FORWARD").CombinedOutput(); err != nil || !strings.Contains(string(out), "-P FORWARD DROP") {
-			t.Fatalf("ufw drops nothing on %s, and so this test shows nothing: %v: %s", h.Name, err, out)
+			t.Fatalf("ufw drops nothing on %s, so this test proves nothing: %v: %s", h.Name, err, out)
 		}
 	})
 	f.besideAnother(func(*clustertest.Host) []string {

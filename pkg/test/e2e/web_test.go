@@ -45,7 +45,8 @@ func (b *browser) shows(path string, code int, parts ...string) {
 	})
 }
 
-// TestPagesShowWorkAndProblems requests the pages of a daemon that works, and of one with problems.
+// TestPagesShowWorkAndProblems requests the pages of a daemon that works, and of one
+// that has problems.
 func TestPagesShowWorkAndProblems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1, dualConfig)
@@ -62,7 +63,7 @@ func TestPagesShowWorkAndProblems(t *testing.T) {
 	b.shows("/debug/pprof/goroutine?debug=1", 200, "goroutine profile")
 	b.shows("/debug/pprof/cmdline", 403, "secrets")
 
-	// Without its store the network continues.
+	// The network works without its store.
 	w.etcd.Member(0).Stop()
 	b.shows("/statusz", 200, "Ready, with problems", "store")
 	b.shows("/readyz", 200, "readyz check passed")
@@ -73,24 +74,24 @@ func TestPagesShowWorkAndProblems(t *testing.T) {
 	w.etcd.Member(0).Restart()
 	b.shows("/metrics", 200, "\ntulle_store_failing 0\n")
 
-	// A foreign route is in the place of a peer's: the peer has a problem, the node has
-	// none.
+	// A foreign route occupies the place of a peer's: the peer has a problem, the node
+	// has none.
 	one.NS.IP(t, "route add 10.5.77.0/24 dev eth0")
 	w.lend(leasesKey+"10.5.77.0-24", `{"PublicIP":"198.18.0.77","BackendType":"vxlan","BackendData":{"VNI":1,"VtepMAC":"3a:00:00:00:00:01"}}`)
 	b.shows("/metrics", 200, "\ntulle_ready 1\n", "\ntulle_kernel_objects_failing 1\n", "\ntulle_peers 2\n")
 	b.shows("/statusz", 200, "Ready, with problems", "refuses 1 object, first route 10.5.77.0/24", "not in sync", "10.5.77.0/24")
 	one.NS.IP(t, "route del 10.5.77.0/24 dev eth0")
-	// That host does not exist, as probes find out.
+	// That host does not exist, so probes fail.
 	b.shows("/statusz", 200, "Ready, with problems", "fail for 1 peer, 10.5.77.0-24: its host does not answer", "<b>1</b> probes fail")
 	b.shows("/metrics", 200, "\ntulle_ready 1\n", `tulle_peers_probe_failing{cause="down"} 1`, "\ntulle_probe_round_trip_seconds_count ")
 	w.delete(leasesKey + "10.5.77.0-24")
 
-	// A foreign device is in the place of the node's own: the node is not ready until
-	// that is gone.
+	// A foreign device occupies the place of the node's own: the node is not ready
+	// until that device is deleted.
 	d := w.daemons[one]
 	d.Freeze()
 	if _, _, err := (&browser{w, &http.Client{Transport: b.client.Transport, Timeout: time.Second}, b.base}).get("/healthz"); err == nil {
-		t.Error("a daemon that stands still answers")
+		t.Error("a frozen daemon answers")
 	}
 	one.NS.IP(t, "link del tulle.1")
 	one.NS.IP(t, "link add other type vxlan id 1 dstport 8472 local "+two.Addr[subnet.IPv4].String())
@@ -101,7 +102,7 @@ func TestPagesShowWorkAndProblems(t *testing.T) {
 	one.NS.IP(t, "link del other")
 	b.shows("/readyz", 200, "readyz check passed")
 
-	// A file that cannot be written.
+	// A file cannot be written.
 	d.Freeze()
 	remove(t, one.SubnetFile)
 	one.FillDisk()
@@ -112,6 +113,6 @@ func TestPagesShowWorkAndProblems(t *testing.T) {
 	b.shows("/readyz", 200, "readyz check passed")
 	b.shows("/statusz", 200, "<h1>Ready</h1>")
 	if code := d.Stop(); code != 0 {
-		t.Errorf("it ended with %d", code)
+		t.Errorf("it exited with code %d", code)
 	}
 }
