@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	flags := flag.NewFlagSet("awsfake", flag.ContinueOnError)
 	address := flags.String("listen", "127.0.0.1:0", "address to listen on")
 	instances := flags.Int("instances", 0, "instances to launch in the default VPC, in turn in its subnets")
-	cluster := flags.String("cluster", "", "name of the cluster that instances, subnets and the main route table are tagged for")
+	cluster := flags.String("cluster", "", "name of the cluster in the tags of instances, subnets and the main route table")
 	latency := flags.Duration("latency", 0, "time that each call takes")
 	published := flags.Bool("published", false, "throttle as AWS publishes it")
 	routes := flags.Int("routes", 500, "quota of routes in a table")

@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// TestServesOtherProcesses: another process finds the account by the command's output. At the end,
-// the command writes the calls of that process.
+// TestServesOtherProcesses checks that another process finds the account by the
+// command's output. At the end, the command prints the calls of that process.
 func TestServesOtherProcesses(t *testing.T) {
 	in, end := io.Pipe()
 	read, out := io.Pipe()

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Source is the variable of the environment that names a git repository of
+// Source is the environment variable that names a git repository of
 // k8s.io/cloud-provider-aws.
 const Source = "CCM_SOURCE"
 
@@ -23,11 +23,11 @@ const (
 	program = "aws-cloud-controller-manager"
 )
 
-// Hint is how to bring the program in.
+// Hint says how to get the program.
 const Hint = Source + "=" + upstream + " or a local clone of it"
 
-// Find returns the path of the program, which it builds unless it is in the cache.
-// Without CCM_SOURCE it returns "".
+// Find returns the path of the program. It builds the program unless it is in the
+// cache. Without CCM_SOURCE it returns "".
 func Find() (path string, err error) {
 	from := os.Getenv(Source)
 	if from == "" {

@@ -67,8 +67,8 @@ func NewFiles(t testing.TB) Files {
 	return Files{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")}
 }
 
-// Write writes a certificate for a host, which may have several addresses. It is
-// valid for a time, for servers and for clients.
+// Write writes a certificate for a host, which may have several addresses, for servers
+// and for clients. lasts is how long it is valid.
 func (a *Authority) Write(f Files, host netip.Addr, lasts time.Duration, more ...netip.Addr) {
 	a.t.Helper()
 	addresses := []net.IP{host.AsSlice()}

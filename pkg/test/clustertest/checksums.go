@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BreakChecksums makes the host's interface spoil what it sends through a tunnel: it
-// never computes an inner checksum that is left to it. Packets that have their
-// checksum, or are in no tunnel, leave correctly. What the host receives is
-// unchanged. Packets are lost during the change.
+// BreakChecksums makes the host's interface corrupt what it sends through a tunnel: it
+// never computes an inner checksum that the kernel leaves to it. Packets that already
+// have their checksum, and packets outside tunnels, leave correctly. Received packets
+// are unchanged. Packets are lost during the change.
 func (h *Host) BreakChecksums() {
 	t := h.c.t
 	t.Helper()
@@ -28,7 +28,7 @@ func (h *Host) BreakChecksums() {
 	near, far := fmt.Sprintf("w%d", h.Number), fmt.Sprintf("x%d", h.Number)
 	batch(t, h.c.link,
 		fmt.Sprintf("link set %s nomaster", h.port),
-		// Copy packets as they are on a wire, and not several merged into one.
+		// Copy packets as they are on a wire, without merging several into one.
 		fmt.Sprintf("link add %s mtu 65535 gso_max_segs 1 type veth peer name %s mtu 65535 gso_max_segs 1", near, far))
 	batch(t, h.NS, "link set "+Uplink+" gso_max_segs 1")
 	// Only the host and the switch send on the cable.
@@ -51,14 +51,14 @@ func (h *Host) BreakChecksums() {
 	h.c.mu.Unlock()
 	w.copy(t.Errorf, w.ends[0], w.ends[1], func(b []byte) {
 		if h.spoils.Load() {
-			spoil(b)
+			corrupt(b)
 		}
 	})
 	w.copy(t.Errorf, w.ends[1], w.ends[0], func([]byte) {})
 }
 
-// MendChecksums ends what BreakChecksums began.
-func (h *Host) MendChecksums() { h.spoils.Store(false) }
+// RestoreChecksums undoes BreakChecksums.
+func (h *Host) RestoreChecksums() { h.spoils.Store(false) }
 
 // wire copies frames from each of its ends to the other.
 type wire struct {
@@ -66,7 +66,7 @@ type wire struct {
 	wg   sync.WaitGroup
 }
 
-// copy copies until the wire ends. It passes each frame to change, behind the
+// copy copies until the wire ends. It calls change with each frame, which follows the
 // kernel's header.
 func (w *wire) copy(report func(string, ...any), from, to *os.File, change func([]byte)) {
 	w.wg.Go(func() {
@@ -74,7 +74,7 @@ func (w *wire) copy(report func(string, ...any), from, to *os.File, change func(
 		for {
 			n, err := from.Read(buffer)
 			switch {
-			case errors.Is(err, unix.ENETDOWN): // unplugged
+			case errors.Is(err, unix.ENETDOWN): // the interface was unplugged
 			case errors.Is(err, os.ErrClosed):
 				return
 			case err != nil:
@@ -130,12 +130,12 @@ func newPacketSocket(path, name string) (s *os.File, err error) {
 const (
 	toldSize   = 10
 	needsSum   = 1 // of the flags, at 0
-	startField = 6 // where what is summed begins in the frame
+	startField = 6 // where the checksummed part of the frame begins
 )
 
-// spoil clears from the kernel's header that a frame needs a checksum, if the
-// checksum is not that of the outermost IP packet.
-func spoil(b []byte) {
+// corrupt clears the flag in the kernel's header that a frame needs a checksum, unless
+// that is the checksum of the outermost IP packet.
+func corrupt(b []byte) {
 	const ethernet = 14
 	if len(b) < toldSize+ethernet+1 || b[0]&needsSum == 0 {
 		return

@@ -54,7 +54,7 @@ func joinByTunnels(t testing.TB, c *Cluster) {
 	}
 }
 
-// offload turns the checksum offload of a host's tunnels on or off.
+// offload enables or disables the checksum offload of a host's tunnels.
 func offload(t testing.TB, h *Host, value string) {
 	t.Helper()
 	k, err := kernel.New(h.NS.Path)
@@ -94,7 +94,7 @@ func openUDP(t testing.TB, h *Host, at netip.Addr, level, option int) *net.UDPCo
 }
 
 // firstDatagram sends one datagram with a checksum and then one without. It returns
-// which arrives first, "whole" or "bare": the path between hosts keeps the order.
+// which arrives first, "whole" or "bare". The path between hosts keeps their order.
 func firstDatagram(t testing.TB, from, to *Host, source, target netip.Addr) string {
 	t.Helper()
 	receiver := openUDP(t, to, target, 0, 0)
@@ -117,7 +117,7 @@ func firstDatagram(t testing.TB, from, to *Host, source, target netip.Addr) stri
 	b := make([]byte, 100)
 	n, err := receiver.Read(b)
 	if err != nil {
-		t.Fatalf("from %s to %s neither comes: %v", source, target, err)
+		t.Fatalf("from %s to %s neither datagram arrives: %v", source, target, err)
 	}
 	return string(b[:n])
 }
@@ -158,15 +158,15 @@ func transfer(t testing.TB, from, to *Host, target netip.Addr) {
 		t.Fatal(err)
 	}
 	if n, err := io.Copy(io.Discard, far); n != size || err != nil {
-		t.Errorf("to %s came %d bytes of %d: %v", target, n, size, err)
+		t.Errorf("%s received %d bytes of %d: %v", target, n, size, err)
 	}
 	if err := <-sent; err != nil {
 		t.Error(err)
 	}
 }
 
-// TestBreakChecksums checks that UDP and TCP in a tunnel are lost if their checksums
-// are left to the interface, and nothing else is.
+// TestBreakChecksums checks that packets of UDP and TCP in a tunnel are lost if their
+// checksums are left to the interface, and that no other packet is.
 func TestBreakChecksums(t *testing.T) {
 	c := New(t, Options{Hosts: 2})
 	joinByTunnels(t, c)
@@ -178,13 +178,13 @@ func TestBreakChecksums(t *testing.T) {
 			a.NS.Ping(t, "", b.Addr[f].String(), 1400)
 			a.NS.Ping(t, mine.String(), theirs.String(), 1300)
 			if got := firstDatagram(t, a, b, mine, theirs); got != want {
-				t.Errorf("%s over %s: %s comes first, want %s", what, f, got, want)
+				t.Errorf("%s over %s: %s arrives first, want %s", what, f, got, want)
 			}
 			if got := firstDatagram(t, b, a, theirs, mine); got != "whole" {
-				t.Errorf("%s over %s from the other host: %s comes first", what, f, got)
+				t.Errorf("%s over %s from the other host: %s arrives first", what, f, got)
 			}
 			if got := firstDatagram(t, a, b, a.Addr[f], b.Addr[f]); got != "whole" {
-				t.Errorf("%s over %s in no tunnel: %s comes first", what, f, got)
+				t.Errorf("%s over %s outside the tunnel: %s arrives first", what, f, got)
 			}
 			transfer(t, a, b, b.Addr[f])
 			transfer(t, b, a, a.Addr[f])
@@ -201,10 +201,10 @@ func TestBreakChecksums(t *testing.T) {
 	a.Plug()
 	expect("broken and plugged in again", "bare")
 	offload(t, a, "off")
-	expect("broken, and asked to put in nothing", "whole")
+	expect("broken, offload disabled", "whole")
 	offload(t, a, "on")
-	expect("broken, and asked to put in checksums", "bare")
-	a.MendChecksums()
+	expect("broken, offload enabled", "bare")
+	a.RestoreChecksums()
 	expect("repaired", "whole")
 	a.BreakChecksums()
 	expect("broken again", "bare")

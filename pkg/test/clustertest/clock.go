@@ -15,14 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// JumpClock makes the process's wall clock jump by whole seconds, forward or back, as
-// a bad time server would. The machine's own clock does not change. Nor does the
-// process's monotonic clock, as at a real jump, or any program that the process runs.
-//
-// The kernel has no clocks for one process alone, but every process reads them by a
-// function that the kernel maps into it, the vDSO's clock_gettime. JumpClock replaces
-// the process's own copy of that. This works on amd64, for Go programs and all others
-// that read the clock in this way.
+// JumpClock makes the process's wall clock jump by whole seconds, forward or back, as a
+// bad time server would. It does not change the machine's clock, the process's
+// monotonic clock (nor would a real jump), or the clocks of programs that the process
+// runs. The kernel has no clocks for one process alone. But every process reads them by
+// a function that the kernel maps into it, the vDSO's clock_gettime, and JumpClock
+// replaces the process's own copy of that function. This works on amd64, for all
+// programs that read the clock in this way, as Go programs do.
 func (d *Daemon) JumpClock(by time.Duration) {
 	d.c.t.Helper()
 	d.jump(unix.CLOCK_REALTIME, by)
@@ -57,11 +56,11 @@ func (d *Daemon) jump(which int, by time.Duration) {
 	}
 }
 
-// errBusy is for a thread that is executing the very instructions to be replaced.
-var errBusy = errors.New("the clock is just being read")
+// errBusy is returned if a thread is executing the instructions to be replaced.
+var errBusy = errors.New("a thread is reading the clock")
 
-// clockCode asks the kernel itself, and adds the seconds at its end to the first two
-// clocks, CLOCK_REALTIME and CLOCK_MONOTONIC. It works at any address.
+// clockCode makes the system call itself, and adds the seconds at its end to the first
+// two clocks, CLOCK_REALTIME and CLOCK_MONOTONIC. It works at any address.
 var clockCode = []byte{
 	0xb8, 0xe4, 0, 0, 0, // mov eax, __NR_clock_gettime
 	0x0f, 0x05, // syscall
@@ -84,7 +83,7 @@ type clock struct {
 	seconds [clocks]int64
 }
 
-// moveClock does jump for a process whose threads are all stopped.
+// moveClock does what jump does, for a process whose threads are all stopped.
 func (d *Daemon) moveClock(which int, seconds int64) error {
 	memory, err := os.OpenFile(d.proc("mem"), os.O_RDWR, 0)
 	if err != nil {
@@ -105,7 +104,7 @@ func (d *Daemon) moveClock(which int, seconds int64) error {
 // at the beginning of clock_gettime. It returns the address of the seconds.
 func (d *Daemon) replaceClock(memory *os.File) (int64, error) {
 	if runtime.GOARCH != "amd64" {
-		return 0, fmt.Errorf("this is not written for %s", runtime.GOARCH)
+		return 0, fmt.Errorf("clocks can only be moved on amd64, not on %s", runtime.GOARCH)
 	}
 	start, image, err := d.vdso(memory)
 	if err != nil {
@@ -173,8 +172,8 @@ func clockFunction(image []byte) (int64, error) {
 	return 0, errors.New("the vDSO has no __vdso_clock_gettime")
 }
 
-// notIn returns an error if a thread is inside the code at an address. At its very
-// beginning a thread may be.
+// notIn returns an error if a thread is inside the code at an address, other than at
+// its first instruction.
 func (d *Daemon) notIn(address, length int64) error {
 	threads, err := filepath.Glob(d.proc("task/*/syscall"))
 	if err != nil {
@@ -189,7 +188,7 @@ func (d *Daemon) notIn(address, length int64) error {
 		fields := strings.Fields(string(text))
 		var at int64
 		if _, err := fmt.Sscanf(fields[len(fields)-1], "0x%x", &at); err != nil {
-			return fmt.Errorf("where a thread is, %q: %w", text, err)
+			return fmt.Errorf("a thread's program counter in %q: %w", text, err)
 		}
 		if at > address && at < address+length {
 			return errBusy

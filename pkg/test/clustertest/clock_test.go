@@ -10,7 +10,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// TestJumpClock: the clocks of one process jump, each by itself, and no others.
+// TestJumpClock checks that both clocks of a process jump separately, and that the
+// clocks of other processes do not.
 func TestJumpClock(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -20,7 +21,7 @@ func TestJumpClock(t *testing.T) {
 	c := New(t, Options{Hosts: 1})
 	command := Command{Argv: []string{self}, Env: []string{tellsTime + "=1"}}
 	d, other := c.Hosts[0].Start(command), c.Hosts[0].Start(command)
-	// Each prints the wall clock, and how long it has run.
+	// Each process prints the wall clock, and how long it has run.
 	prints := func(d *Daemon, offset, age time.Duration) {
 		t.Helper()
 		seen := len(d.Log())
@@ -35,7 +36,7 @@ func TestJumpClock(t *testing.T) {
 			}
 			off := time.Until(time.Unix(day, 0)) - offset
 			if off.Abs() > patience || (time.Duration(running)*time.Second-age).Abs() > patience {
-				return fmt.Errorf("%s is %v off, and says that it has run %d s", d.Name, off, running)
+				return fmt.Errorf("the clock of %s is %v off, and it prints that it has run for %d s", d.Name, off, running)
 			}
 			return nil
 		})
@@ -49,7 +50,7 @@ func TestJumpClock(t *testing.T) {
 	prints(d, -2*year, 0)
 	prints(other, 0, 0)
 	if now := time.Until(started); now > 0 || now < -patience {
-		t.Errorf("the test's own clock has moved by %v", now)
+		t.Errorf("the test's own clock was moved by %v", now)
 	}
 	d.Age(time.Hour)
 	prints(d, -2*year, time.Hour)

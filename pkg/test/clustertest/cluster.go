@@ -21,29 +21,29 @@ import (
 // detector on two cores are slow.
 const patience = 2 * time.Minute
 
-// Options are what a cluster begins with.
+// Options are the options of a new cluster.
 type Options struct {
 	// Hosts is the number of hosts. They are numbered from 1.
 	Hosts int
-	// StaticNeighbours makes permanent neighbour entries for all hosts, so that they need
-	// not ask for MACs. Learned neighbours are limited for all namespaces of the machine
-	// together (net.ipv4.neigh.default.gc_thresh3, usually 1024): some 30 hosts that all
-	// talk to one another exceed that. It covers the hosts of one AddHosts, and those
-	// before.
+	// StaticNeighbours makes permanent neighbour entries for all hosts, so that they
+	// need not resolve MACs. It includes the hosts of earlier calls of AddHosts. The
+	// kernel limits learned neighbours for all namespaces of the machine together
+	// (net.ipv4.neigh.default.gc_thresh3, usually 1024): about 30 hosts that all talk
+	// to one another exceed that.
 	StaticNeighbours bool
 }
 
 // Cluster is hosts on one switch.
 type Cluster struct {
-	// Hosts are in the order in which they were made, without EtcdHost.
+	// Hosts are in the order in which they were added, without EtcdHost.
 	Hosts []*Host
 
 	t    testing.TB
 	opts Options
 	dir  string
-	link *kerneltest.NS // the switch
+	link *kerneltest.NS // namespace of the switch
 	etcd *Host
-	// inodes are those of all namespaces.
+	// inodes of all namespaces
 	inodes map[uint64]bool
 	end    func()
 
@@ -60,14 +60,14 @@ func New(t testing.TB, opts Options) *Cluster {
 	c.end = sync.OnceFunc(c.finish)
 	c.link = kerneltest.NewNS(t, "switch")
 	t.Cleanup(c.end)
-	// All ports receive all multicast, so that no test depends on what a bridge has
-	// learned of groups.
+	// All ports receive all multicast packets, so that no test depends on which groups
+	// a bridge has learned.
 	batch(t, c.link, "link add br0 type bridge mcast_snooping 0", "link set br0 up")
 	c.AddHosts(opts.Hosts)
 	return c
 }
 
-// AddHosts adds n hosts, numbered from the highest on.
+// AddHosts adds n hosts, numbered from the highest number on.
 func (c *Cluster) AddHosts(n int) []*Host {
 	c.t.Helper()
 	number := 0
@@ -84,7 +84,7 @@ func (c *Cluster) AddHosts(n int) []*Host {
 	return c.Hosts[first:]
 }
 
-// AddHost adds the host with a number, 1 to MaxHost.
+// AddHost adds the host with a number from 1 to MaxHost.
 func (c *Cluster) AddHost(number int) *Host {
 	c.t.Helper()
 	if number < 1 || number > MaxHost {
@@ -101,8 +101,8 @@ func (c *Cluster) AddHost(number int) *Host {
 // maxEtcds is the largest number of etcd servers on their host.
 const maxEtcds = 5
 
-// EtcdHost returns a host for servers that are not nodes of the network. The first
-// call makes it. It has all addresses of EtcdAddrs, and fd00:18::ff01 and on.
+// EtcdHost returns a host for servers that are not nodes of the network. The first call
+// adds it. It has all addresses of EtcdAddrs, and fd00:18::ff01 and the following.
 func (c *Cluster) EtcdHost() *Host {
 	c.t.Helper()
 	if c.etcd == nil {
@@ -118,7 +118,8 @@ func (c *Cluster) EtcdHost() *Host {
 	return c.etcd
 }
 
-// EtcdAddrs returns the addresses for n servers, up to 5: 198.18.255.1 and on.
+// EtcdAddrs returns the addresses for n servers, up to 5: 198.18.255.1 and the
+// following.
 func EtcdAddrs(members int) (addrs []netip.Addr) {
 	for member := 1; member <= min(members, maxEtcds); member++ {
 		addrs = append(addrs, addressesOf(255<<8 + member)[subnet.IPv4])

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// byHand does what daemons would: it gives every host a subnet of each family, an env
-// file, and routes to all other hosts.
+// byHand does what daemons would do: it gives every host a subnet of each family, an
+// env file, and routes to all other hosts.
 func byHand(t testing.TB, c *Cluster) {
 	t.Helper()
 	for _, h := range c.Hosts {
@@ -67,7 +67,7 @@ func TestStreamLosesNothing(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s", f, name), func(t *testing.T) {
 				s := start(a, b, f)
 				if !s.WaitAnswered(100) {
-					t.Error("100 answers did not come")
+					t.Error("fewer than 100 answers arrived")
 				}
 				r := s.Stop()
 				if r.Sent < 100 || r.Lost != 0 || r.Duplicates != 0 || r.SendError != nil || len(r.Gaps) != 0 || r.Slowest <= 0 {
@@ -78,8 +78,8 @@ func TestStreamLosesNothing(t *testing.T) {
 	}
 }
 
-// losesWhile breaks something for at least 20 requests of a stream. It wants exactly
-// those lost.
+// losesWhile breaks something for at least 20 requests of a stream. It fails the test
+// unless exactly those are lost.
 func losesWhile(t *testing.T, s *Stream, hurt, heal func()) {
 	t.Helper()
 	if !s.WaitAnswered(20) {
@@ -89,7 +89,7 @@ func losesWhile(t *testing.T, s *Stream, hurt, heal func()) {
 	hurt()
 	from := s.Sent()
 	if !s.WaitSent(20) {
-		t.Fatal("nothing is sent")
+		t.Fatal("the stream sends nothing")
 	}
 	to := s.Sent()
 	heal()
@@ -98,8 +98,8 @@ func losesWhile(t *testing.T, s *Stream, hurt, heal func()) {
 	}
 	most := s.Sent() - before
 	r := s.Stop()
-	// Some may have waited in a queue for the cable. At either end, one request may have
-	// been on its way.
+	// At the end of the cable, some packets may have waited in a queue. One request may
+	// have been on its way at the beginning, and one at the end.
 	hit := 0
 	for _, p := range s.pings {
 		if !p.answered || p.took > 5*interval {
@@ -111,7 +111,7 @@ func losesWhile(t *testing.T, s *Stream, hurt, heal func()) {
 	}
 }
 
-func TestFaultsLoseWhatTheyShould(t *testing.T) {
+func TestFaultsLoseExactlyTheirPackets(t *testing.T) {
 	c, a, b := pair(t)
 	ha, hb := c.Hosts[0], c.Hosts[1]
 	for name, fault := range map[string]struct {
@@ -134,9 +134,9 @@ func TestFaultsLoseWhatTheyShould(t *testing.T) {
 	}
 }
 
-// TestCutIsOfOneAddress checks that a host that is cut from one address still reaches
-// all others.
-func TestCutIsOfOneAddress(t *testing.T) {
+// TestCutAffectsOneAddress checks that a host that is cut off from one address still
+// reaches all others.
+func TestCutAffectsOneAddress(t *testing.T) {
 	c := New(t, Options{Hosts: 3, StaticNeighbours: true})
 	byHand(t, c)
 	for _, h := range c.Hosts {
@@ -156,8 +156,8 @@ func TestCutIsOfOneAddress(t *testing.T) {
 	}
 }
 
-// TestReaddressKeepsTheName checks that the host has another number's addresses, and keeps its
-// name.
+// TestReaddressKeepsTheName checks that the host gets the addresses of another number,
+// and keeps its name.
 func TestReaddressKeepsTheName(t *testing.T) {
 	c, _, _ := pair(t)
 	h := c.Hosts[1]
@@ -183,7 +183,7 @@ func TestEtcdHostIsOnTheSwitch(t *testing.T) {
 		c.Hosts[0].NS.Ping(t, "", a.String(), 1000)
 	}
 	if len(c.Hosts) != 1 {
-		t.Error("it counts as one of the hosts")
+		t.Error("EtcdHost is in Hosts")
 	}
 }
 
@@ -199,7 +199,7 @@ func TestPodsOfOneHost(t *testing.T) {
 	}
 }
 
-func TestReachSaysWhoDoesNot(t *testing.T) {
+func TestReachNamesUnreachedPods(t *testing.T) {
 	c, a, b := pair(t)
 	c.Hosts[0].NS.IP(t, "link set eth0 mtu 1300") // too small for the pods' packets
 	err := a.reach([]*Pod{b}, subnet.IPv4, time.Now())
@@ -208,7 +208,7 @@ func TestReachSaysWhoDoesNot(t *testing.T) {
 	}
 }
 
-func TestKernelTellsWhatChanged(t *testing.T) {
+func TestKernelShowsChanges(t *testing.T) {
 	c, _, _ := pair(t)
 	h := c.Hosts[0]
 	before := h.Kernel()
@@ -274,7 +274,8 @@ func TestDaemonSeesOnlyItsHost(t *testing.T) {
 
 	d = h.Start(Command{Argv: []string{"sleep", "1000"}})
 	if cmdline, err := os.ReadFile(d.proc("cmdline")); err != nil || string(cmdline) != "sleep\x001000\x00" {
-		// The launcher may be about to run it, but no longer needs the host's files.
+		// The launcher may be about to run the program, but no longer needs the host's
+		// files.
 		t.Logf("command line is %q, %v", cmdline, err)
 	}
 	d.Kill()
@@ -321,14 +322,14 @@ func TestDiskFills(t *testing.T) {
 	write := Command{Argv: []string{"sh", "-c", `echo text >"$1/file"`, "sh"}}
 	h.FillDisk()
 	if code := h.Start(write, h.StateDir).Wait(); code == 0 {
-		t.Error("there was room on a full disk")
+		t.Error("a full disk has room")
 	}
 	if code := c.Hosts[1].Start(write, c.Hosts[1].StateDir).Wait(); code != 0 {
-		t.Error("another's disk is full too")
+		t.Error("another host's disk is also full")
 	}
 	h.FreeDisk()
 	if code := h.Start(write, h.StateDir).Wait(); code != 0 {
-		t.Error("there is no room on a disk that was freed")
+		t.Error("a disk that was freed has no room")
 	}
 }
 

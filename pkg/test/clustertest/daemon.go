@@ -17,8 +17,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// Command is a program with its first arguments, and variables ("NAME=value") in
-// addition to the test's own.
+// Command is a program with its first arguments, and environment variables
+// ("NAME=value") in addition to the test's own.
 type Command struct {
 	Argv []string
 	Env  []string
@@ -32,12 +32,12 @@ type Daemon struct {
 	c      *Cluster
 	cmd    *exec.Cmd
 	log    *output
-	before time.Duration // CPU time that its start took
-	ended  chan struct{} // closed when it has ended
+	before time.Duration // CPU time that the launcher used
+	ended  chan struct{} // closed at its end
 	clock  clock
 
 	mu    sync.Mutex
-	asked bool // to end
+	asked bool // the test asked the process to end
 	cpu   time.Duration
 	peak  int64
 }
@@ -51,8 +51,8 @@ echo "$2" >/proc/sys/kernel/hostname
 shift 2
 exec "$@" 3>&-`
 
-// Start runs a command with more arguments on the host. It returns when the program
-// itself runs; only its output shows whether it works.
+// Start runs a command with more arguments on the host. It returns when the launcher
+// has started the program; only the program's output shows whether it works.
 func (h *Host) Start(command Command, args ...string) *Daemon {
 	t := h.c.t
 	t.Helper()
@@ -96,7 +96,7 @@ func (d *Daemon) reap() {
 		err = unix.Waitid(unix.P_PID, d.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 	}
 	d.readCPU()
-	// The state says how it ended. That it left its output open is no error of ours.
+	// The state shows how the process ended. Output that it left open is not an error.
 	_ = d.cmd.Wait()
 	d.log.close()
 	close(d.ended)
@@ -112,7 +112,7 @@ func (d *Daemon) Running() bool {
 	}
 }
 
-// Log returns all that the process has written so far.
+// Log returns everything that the process has written so far.
 func (d *Daemon) Log() string { return d.log.String() }
 
 // WaitLog waits until the process has written text. It fails the test if the process
@@ -133,13 +133,13 @@ func (d *Daemon) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill ends the process as a crash would, and waits until it is gone.
+// Kill ends the process as a crash would, and waits for its end.
 func (d *Daemon) Kill() {
 	d.c.t.Helper()
 	d.end(syscall.SIGKILL)
 }
 
-// Stop asks the process to end, waits until it has, and returns its exit code. If a
+// Stop asks the process to end, waits for its end, and returns its exit code. If a
 // signal ended it, that is 128 plus the signal's number.
 func (d *Daemon) Stop() int {
 	d.c.t.Helper()
@@ -156,8 +156,8 @@ func (d *Daemon) end(s syscall.Signal) int {
 	return d.Wait()
 }
 
-// Wait waits until the process, which is expected to end on its own, has ended. It
-// returns its exit code as Stop does.
+// Wait waits for the end of a process that is expected to end on its own. It returns
+// its exit code as Stop does.
 func (d *Daemon) Wait() int {
 	d.c.t.Helper()
 	d.expectEnd()
@@ -220,8 +220,8 @@ func (d *Daemon) readCPU() {
 	d.cpu = max(d.cpu, time.Duration(ts.Nano()))
 }
 
-// PeakMemory returns the largest resident memory of the process so far, in bytes.
-// Once it has ended, that is as of the last signal sent to it.
+// PeakMemory returns the largest resident memory of the process so far, in bytes. Once
+// it has ended, the value is that of the last signal sent to it.
 func (d *Daemon) PeakMemory() int64 {
 	d.readPeak()
 	d.mu.Lock()
@@ -259,7 +259,7 @@ func (d *Daemon) finish() {
 	<-d.ended
 }
 
-// judge fails the test for any fault of a process that has ended.
+// judge fails the test for each fault of a process that has ended.
 func (d *Daemon) judge() {
 	d.mu.Lock()
 	asked := d.asked

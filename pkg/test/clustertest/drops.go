@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// Drops returns the counters of the kernel that say where a packet was lost: those of
-// each namespace of the cluster, and those of the machine. Zeros are left out.
+// Drops returns the kernel's counters that show where a packet was lost: those of each
+// namespace of the cluster, and those of the machine. Zeros are left out.
 func (c *Cluster) Drops() string {
 	var b strings.Builder
 	for _, h := range c.Hosts {
@@ -71,7 +71,8 @@ func spaceDrops() []string {
 	return out
 }
 
-// columns returns the sums of a table of hexadecimal counters, a row each processor.
+// columns returns the sums of the columns of a table of hexadecimal counters, which has
+// a row for each processor.
 func columns(path string) []string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// echoSocket sends echo requests from a namespace and receives the answers to these
-// only. Packets must not be fragmented.
+// echoSocket sends echo requests from a namespace, and receives only their answers.
+// Packets must not be fragmented.
 type echoSocket struct {
 	family subnet.Family
 	file   *os.File
@@ -74,7 +74,8 @@ func Inside(path string, f func() error) error {
 }
 
 func openEchoSocket(f subnet.Family) (*echoSocket, error) {
-	// Ping sockets receive only their own answers, but no group may open one by default.
+	// A ping socket receives only its own answers, but by default no group may open
+	// one.
 	if err := os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 2147483647"), 0); err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func openEchoSocket(f subnet.Family) (*echoSocket, error) {
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO),
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG, 1))
 	}
-	// Room for the answers of some seconds, in case the test has no time to read.
+	// Make room for the answers of some seconds, in case the test has no time to read.
 	err = errors.Join(err, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20),
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1))
 	if err != nil {
@@ -127,8 +128,8 @@ func (s *echoSocket) send(to netip.Addr, mark uint64, size int) error {
 	return errors.Join(err, sent)
 }
 
-// receive waits for an answer and returns its mark, and when the kernel received it.
-// It ignores an answer that was changed on its way.
+// receive waits for an answer. It returns its mark, and when the kernel received it. It
+// ignores an answer that was changed on its way.
 func (s *echoSocket) receive(buffer []byte) (mark uint64, at time.Time, err error) {
 	for {
 		n, at, err := s.read(buffer)

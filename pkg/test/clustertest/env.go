@@ -10,14 +10,14 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// env is what a daemon wrote for the container runtime.
+// env is the contents of the env file, which a daemon writes for the container runtime.
 type env struct {
 	subnets subnet.Pair[netip.Prefix] // the bridge's address in each
 	mtu     int
 }
 
 // parseEnv reads an env file as far as a CNI plugin needs it, and is as strict. The
-// daemon's own reader would not do, because it may accept what others reject.
+// daemon's own parser would not do, because it may accept what others reject.
 func parseEnv(text []byte) (e env, err error) {
 	for line := range bytes.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimSpace(string(line)), "=")

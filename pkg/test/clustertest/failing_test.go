@@ -40,7 +40,8 @@ func (r *recorder) Failed() bool {
 	return r.bad
 }
 
-// said returns what a test that does f on a host writes, and whether it fails.
+// said runs f on a host as a test. It returns what that test writes, and whether it
+// fails.
 func said(t *testing.T, f func(h *Host)) (text string, failed bool) {
 	t.Helper()
 	r := &recorder{TB: t}
@@ -58,8 +59,8 @@ func TestDaemonFailsItsTest(t *testing.T) {
 		f    func(h *Host)
 		want []string // empty for a test that does not fail
 	}{
-		"all is well": {f: func(h *Host) { h.Start(sh, "echo up; sleep 1000").WaitLog("up") }},
-		"it ends of itself": {
+		"no fault": {f: func(h *Host) { h.Start(sh, "echo up; sleep 1000").WaitLog("up") }},
+		"it ends without being asked to": {
 			func(h *Host) { <-h.Start(sh, "echo alas; exit 3").ended },
 			[]string{"host1 sh ended without being asked to, exit status 3", "host1 sh ended with:\nalas\n"}},
 		"it ends as expected": {f: func(h *Host) { h.Start(sh, "exit 3").Wait() }},
@@ -72,14 +73,14 @@ func TestDaemonFailsItsTest(t *testing.T) {
 		"a data race": {
 			func(h *Host) { h.Start(sh, "echo WARNING: DATA RACE; sleep 1000").WaitLog("RACE") },
 			[]string{"host1 sh reported a data race"}},
-		"it never says so": {
+		"it never logs the text": {
 			func(h *Host) { h.Start(sh, "echo something else").WaitLog("up") },
 			[]string{`host1 sh has not written "up"`, "something else"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, failed := said(t, test.f)
 			if failed != (len(test.want) > 0) {
-				t.Errorf("failed: %v, saying %s", failed, text)
+				t.Errorf("failed: %v, writing %s", failed, text)
 			}
 			for _, want := range test.want {
 				if !strings.Contains(text, want) {

@@ -15,8 +15,8 @@ import (
 // unusedMAC is a MAC that no host has.
 const unusedMAC = "02:ff:ff:ff:ff:ff"
 
-// Cut drops all packets from the host to one address of the underlay without an
-// error, as a broken network does, until Heal.
+// Cut drops all packets from the host to one address of the underlay without an error,
+// as a broken network does, until Heal is called.
 func (h *Host) Cut(a netip.Addr) {
 	h.c.t.Helper()
 	batch(h.c.t, h.NS, neighbour(a, unusedMAC))
@@ -36,7 +36,8 @@ func (h *Host) Heal(a netip.Addr) {
 	batch(h.c.t, h.NS, fmt.Sprintf("neigh del %s dev %s", a, Uplink))
 }
 
-// Unplug pulls the host's cable at the switch: the host sees its carrier go.
+// Unplug pulls the host's cable at the switch, so the host's interface loses its
+// carrier.
 func (h *Host) Unplug() {
 	h.c.t.Helper()
 	batch(h.c.t, h.c.link, "link set "+h.port+" down")
@@ -56,8 +57,8 @@ func (h *Host) Narrow(mtu int) {
 }
 
 // Readdress replaces the host's addresses with those of another number, as DHCP may.
-// For a moment, all that its routes need is gone. The host keeps its name and its
-// Number. With StaticNeighbours, other hosts learn the new address by asking.
+// For a moment, the addresses and routes are gone. The host keeps its name and its
+// Number. With StaticNeighbours, other hosts resolve the new address by ARP.
 func (h *Host) Readdress(number int) {
 	h.c.t.Helper()
 	if number < 1 || number > MaxHost {
@@ -71,7 +72,7 @@ func (h *Host) Readdress(number int) {
 	batch(h.c.t, h.NS, append(lines, h.addressing()...)...)
 }
 
-// diskSize is the size of a host's disk: enough for what a daemon keeps.
+// diskSize is the size of a host's disk, which is enough for a daemon's files.
 const diskSize = "4m"
 
 // mount mounts the host's disk. Daemons see it, because their view of the machine's
@@ -85,7 +86,7 @@ func (h *Host) mount() {
 		h.c.t.Fatalf("mount a disk for %s: %v", h.Name, err)
 	}
 	h.c.t.Cleanup(func() {
-		// The view of a daemon that has just ended may still contain it.
+		// The mount namespace of a daemon that has just ended may still contain it.
 		if err := unix.Unmount(h.Dir, unix.MNT_DETACH); err != nil {
 			h.c.t.Errorf("unmount the disk of %s: %v", h.Name, err)
 		}

@@ -16,7 +16,7 @@ import (
 // MaxHost is the highest number of a host.
 const MaxHost = 60000
 
-// Uplink is the interface of every host that faces the others.
+// Uplink is the interface of each host that faces the others.
 const Uplink = "eth0"
 
 // underlay is the network that hosts are in.
@@ -29,15 +29,15 @@ type Host struct {
 	NS     *kerneltest.NS
 	// Addr are the addresses of the host's Uplink.
 	Addr subnet.Pair[netip.Addr]
-	// Pods are in the order in which they were made.
+	// Pods are in the order in which they were added.
 	Pods []*Pod
 
 	// Dir holds the host's files, on a disk of its own of diskSize.
 	Dir string
 	// SubnetFile is run/flannel/subnet.env in Dir. A daemon sees it at
-	// /run/flannel/subnet.env too.
+	// /run/flannel/subnet.env, too.
 	SubnetFile string
-	// StateDir is an empty directory for what a daemon keeps between runs.
+	// StateDir is an empty directory for the files that a daemon keeps between runs.
 	StateDir string
 	// CNIConfFile is where a daemon may write the CNI config. Its directory exists.
 	CNIConfFile string
@@ -46,8 +46,8 @@ type Host struct {
 	mac  string
 	port string // its end of the cable on the switch
 
-	cut    bool        // the cable is a wire of BreakChecksums
-	spoils atomic.Bool // so that checksums break
+	cut    bool        // the wire of BreakChecksums, if the cable is one
+	spoils atomic.Bool // the wire breaks checksums
 }
 
 func (c *Cluster) makeHost(name string, number int) *Host {
@@ -77,17 +77,17 @@ func (c *Cluster) makeHost(name string, number int) *Host {
 		fmt.Sprintf("link set %s master br0 up", h.port))
 	noLinkLocalDAD(h, Uplink)
 	if c.opts.StaticNeighbours {
-		// Each router would keep an entry for each soliciting host. The kernel's table of
-		// IPv6 neighbours, one for all namespaces, has room for 1,024.
+		// Each router would keep an entry for each soliciting host. The kernel's table
+		// of IPv6 neighbours, one for all namespaces, has room for 1,024.
 		h.NS.Sysctl(c.t, "net/ipv6/conf/"+Uplink+"/router_solicitations", "0")
 	}
 	batch(c.t, h.NS, append([]string{"link set " + Uplink + " up"}, h.addressing()...)...)
 	return h
 }
 
-// noLinkLocalDAD makes the link-local address of an interface that is still down
-// usable at once, as on an interface that has long been up. A router asks for
-// neighbours from this address. So it would reach none until duplicate address
+// noLinkLocalDAD makes the link-local address of an interface that is still down usable
+// at once, as on an interface that has been up for long. A router solicits neighbours
+// from this address, so without this it would reach none until duplicate address
 // detection ends.
 func noLinkLocalDAD(h *Host, name string) {
 	h.c.t.Helper()
@@ -153,10 +153,10 @@ func (h *Host) SetMachineID(id string) {
 
 func (h *Host) machineID() string { return filepath.Join(h.Dir, "machine-id") }
 
-// Kernel returns the routes, permanent neighbours, forwarding entries and links of
-// the host's kernel, one per line and sorted: equal texts are equal states. It leaves
-// out what the kernel changes by itself, and what belongs to the host before any
-// daemon or to its pods' cables.
+// Kernel returns the routes, permanent neighbours, forwarding entries and links of the
+// host's kernel, one per line and sorted. Equal texts mean equal states. It leaves out
+// what the kernel changes by itself, what the host has before any daemon starts, and
+// what belongs to the cables of its pods.
 func (h *Host) Kernel() string {
 	h.c.t.Helper()
 	var lines []string
@@ -175,9 +175,9 @@ func (h *Host) Kernel() string {
 	})
 	add("fdb", h.NS.Bridge(h.c.t, "fdb show"), func(fields []string) bool { return slices.Contains(fields, "dst") })
 	for line := range strings.Lines(h.NS.IP(h.c.t, "-o link show")) {
-		_, line, _ = strings.Cut(line, ": ") // its index
+		_, line, _ = strings.Cut(line, ": ") // the link's index
 		add("link", strings.ReplaceAll(line, `\`, " "), func(fields []string) bool {
-			// Without an MTU it is ip's remark about another link's peer.
+			// Without an MTU, this is ip's remark about another link's peer.
 			return fields[0] != "lo:" && !strings.Contains(fields[0], "@") && slices.Contains(fields, "mtu")
 		})
 	}

@@ -47,7 +47,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// wait waits for text, and reports whether it came.
+// wait waits until the output contains text, and reports whether it does.
 func (o *output) wait(text string, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

@@ -10,15 +10,15 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// bridge is the name of the bridge that joins a host's pods, which is the one that
-// flannel's CNI plugin uses.
+// bridge is the name of the bridge that joins a host's pods. The CNI plugin of flannel
+// uses the same name.
 const bridge = "cni0"
 
 // Pod is a namespace joined to its host's bridge.
 type Pod struct {
 	Host *Host
 	NS   *kerneltest.NS
-	// Addr has no address in a family in which the host has no subnet.
+	// Addr has an address for each family in which the host has a subnet.
 	Addr subnet.Pair[netip.Addr]
 	MTU  int
 }
@@ -26,9 +26,9 @@ type Pod struct {
 // String returns the name of the pod for messages.
 func (p *Pod) String() string { return p.NS.Name }
 
-// AddPod waits for the host's env file and adds a pod as the CNI plugin "bridge"
-// does. It creates a bridge with the subnet's address if there is none yet. The first
-// pod has .2, or the address after the bridge's.
+// AddPod waits for the host's env file and adds a pod as the CNI plugin "bridge" does.
+// It creates a bridge with the subnet's address if there is none yet. The first pod has
+// the address .2, or the one after the bridge's.
 func (h *Host) AddPod() *Pod {
 	t := h.c.t
 	t.Helper()
@@ -82,7 +82,7 @@ func (h *Host) needBridge(e env) {
 	if has := h.NS.IP(t, "-o addr show"); strings.Contains(has, " "+bridge+" ") {
 		for _, s := range e.subnets {
 			if s.IsValid() && !strings.Contains(has, " "+s.String()+" ") {
-				t.Fatalf("%s: %s has not the address %s:\n%s", h.Name, bridge, s, has)
+				t.Fatalf("%s: %s lacks the address %s:\n%s", h.Name, bridge, s, has)
 			}
 		}
 		return

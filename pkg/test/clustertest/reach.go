@@ -13,12 +13,12 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// round is how long Reach waits for answers before it asks again for the missing
-// ones.
+// round is how long Reach waits for answers before it repeats the requests that have
+// none.
 const round = 200 * time.Millisecond
 
-// Reach waits until a pod answers another, in every family that both have, with
-// a packet of the smaller MTU that must not be fragmented.
+// Reach waits until a pod answers another in every family that both have. The packets
+// have the smaller of the pods' MTUs and must not be fragmented.
 func (c *Cluster) Reach(from, to *Pod) {
 	c.t.Helper()
 	c.reach(map[*Pod][]*Pod{from: {to}})
@@ -69,7 +69,8 @@ func (c *Cluster) reach(pairs map[*Pod][]*Pod) {
 	}
 }
 
-// reach asks pods until each has answered once. The error names those that have not.
+// reach sends requests to pods until each has answered once. The error names those that
+// have not.
 func (p *Pod) reach(to []*Pod, f subnet.Family, deadline time.Time) error {
 	missing := make(map[uint64]*Pod)
 	for i, peer := range to {

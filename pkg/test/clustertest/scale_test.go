@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestFiftyHostsFitOneMachine logs how long it takes to make and remove 50 hosts, with pods that all
-// reach one another. One machine must bear that many.
+// TestFiftyHostsFitOneMachine logs how long it takes to add and remove 50 hosts with
+// pods that all reach one another. One machine must be able to run that many.
 func TestFiftyHostsFitOneMachine(t *testing.T) {
 	var removing time.Time
 	t.Cleanup(func() { t.Logf("removed in %v", time.Since(removing)) })

@@ -17,8 +17,8 @@ const (
 	grace         = time.Second // the time limit of an answer
 )
 
-// Stream is a row of echo requests from one pod to another, which continues until it
-// is stopped.
+// Stream is a sequence of echo requests from one pod to another, which continues until
+// it is stopped.
 type Stream struct {
 	name   string
 	sock   *echoSocket
@@ -26,11 +26,11 @@ type Stream struct {
 	every  time.Duration
 	flood  bool
 	began  time.Time
-	answer chan struct{} // one-slot wake-up: an answer came
+	answer chan struct{} // one-slot wake-up: an answer arrived
 
 	quit    chan struct{}
-	sending chan struct{} // closed when the sender has ended
-	reading chan struct{} // closed when the reader has ended
+	sending chan struct{} // closed when the sender ends
+	reading chan struct{} // closed when the reader ends
 	close   func()
 
 	mu      sync.Mutex
@@ -43,7 +43,7 @@ type Stream struct {
 // ping is one request; its number is its index.
 type ping struct {
 	sent     time.Duration // since the stream began
-	left     time.Duration // the same, when the kernel had it
+	left     time.Duration // when the kernel sent it, since the stream began
 	took     time.Duration // until the kernel received the answer
 	answered bool
 }
@@ -72,7 +72,7 @@ type Result struct {
 	name string
 }
 
-// Gap is a row of lost requests.
+// Gap is consecutive lost requests.
 type Gap struct {
 	// Start is when its first request was sent, since the stream began.
 	Start time.Duration
@@ -199,7 +199,7 @@ func (s *Stream) read() {
 	}
 }
 
-// book counts an answer that the kernel received at a time.
+// book records an answer that the kernel received at a time.
 func (s *Stream) book(mark uint64, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,15 +232,15 @@ func (s *Stream) Sent() int {
 	return len(s.pings)
 }
 
-// WaitSent waits until n more requests have been sent. It returns false if its
-// patience ended first.
+// WaitSent waits until n more requests have been sent. It returns false after a time
+// limit.
 func (s *Stream) WaitSent(n int) bool {
 	goal := s.Sent() + n
 	return s.wait(patience, func() bool { return len(s.pings) >= goal })
 }
 
-// WaitAnswered waits until n requests that are sent from now on have been answered.
-// It returns false if its patience ended first.
+// WaitAnswered waits until n requests that are sent from now on have been answered. It
+// returns false after a time limit.
 func (s *Stream) WaitAnswered(n int) bool {
 	from := s.Sent()
 	return s.wait(patience, func() bool {
@@ -254,7 +254,7 @@ func (s *Stream) WaitAnswered(n int) bool {
 	})
 }
 
-// wait waits until f, which is called with the lock held, returns true.
+// wait waits until f returns true. It calls f with the lock held.
 func (s *Stream) wait(limit time.Duration, f func() bool) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -281,7 +281,7 @@ func (s *Stream) Stop() Result {
 	s.wait(grace, func() bool {
 		return !slices.ContainsFunc(s.pings, func(p ping) bool { return !p.answered && stopped-p.sent < grace })
 	})
-	s.wait(patience, func() bool { return !s.sock.pending() }) // a busy machine may be behind
+	s.wait(patience, func() bool { return !s.sock.pending() }) // a busy machine may be late
 	s.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -318,7 +318,7 @@ func summarize(pings []ping, stopped time.Duration) Result {
 	return r
 }
 
-// end closes everything at once. It may be called again.
+// end closes the sockets at once. It may be called again.
 func (s *Stream) end() {
 	s.close()
 	<-s.sending

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// outage is how long the API server is frozen, or gone.
+// outage is how long the API server is frozen or down.
 const outage = 3 * time.Second
 
 // TestFailingAPIServerLosesNoBlock makes the API server fail in every known way, while Nodes are
@@ -29,7 +29,7 @@ func TestFailingAPIServerLosesNoBlock(t *testing.T) {
 		number++
 		return fmt.Sprintf("node-%d", number)
 	}
-	// answers answers the first requests about Nodes, up to a number.
+	// answers refuses the first count requests about Nodes that to selects.
 	answers := func(code int, reason string, count int32, header map[string]string, to func(*http.Request) bool) {
 		t.Helper()
 		var given atomic.Int32
@@ -39,7 +39,7 @@ func TestFailingAPIServerLosesNoBlock(t *testing.T) {
 			}
 			return refusing(code, reason, header)
 		})
-		a.Reset() // watches, too
+		a.Reset() // including watches
 		began := time.Now()
 		l.addAtOnce(next(), next(), next())
 		l.served(patience)
@@ -48,8 +48,8 @@ func TestFailingAPIServerLosesNoBlock(t *testing.T) {
 	}
 	toNodes := func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, nodesPath) }
 
-	// Nodes change between the controller's decision and its write, as by a kubelet's
-	// heartbeat.
+	// Nodes change between the controller's decision and its write, for example by a
+	// kubelet's heartbeat.
 	var conflicts atomic.Int32
 	a.Answer(func(r *http.Request) http.HandlerFunc {
 		if writesNode(r) && conflicts.Add(1) <= 5 {
@@ -70,7 +70,7 @@ func TestFailingAPIServerLosesNoBlock(t *testing.T) {
 	answers(http.StatusTooManyRequests, "TooManyRequests", 3, map[string]string{"Retry-After": "1"}, toNodes)
 	answers(http.StatusInternalServerError, "InternalError", 3, nil, toNodes)
 
-	// An answer is lost: the write was applied.
+	// An answer is lost after the server has applied the write.
 	a.Answer(func(r *http.Request) http.HandlerFunc {
 		if !writesNode(r) || rand.N(2) == 0 {
 			return nil

@@ -51,7 +51,7 @@ func (a *audit) Answer(f func(*http.Request) http.HandlerFunc) {
 	a.answer = f
 }
 
-// requests returns the requests so far that begin with a prefix.
+// requests returns the requests so far that have a prefix.
 func (a *audit) requests(prefix string) (all []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -25,8 +25,8 @@ import (
 )
 
 var (
-	benchNodes = flag.String("nodes", "", "measure with so many Nodes, as in 500,5000, and print tables")
-	benchMore  = flag.Int("more", 100, "with -nodes: how often one more Node is created")
+	benchNodes = flag.String("nodes", "", "numbers of Nodes to measure with, such as 500,5000; prints tables")
+	benchMore  = flag.Int("more", 100, "with -nodes: number of times that one more Node is created")
 )
 
 // bench holds the settings of the benchmark. Without -nodes, it measures everything once with few
@@ -52,7 +52,7 @@ func newBench(t *testing.T) bench {
 	return b
 }
 
-// measured are the measurements of one program with one number of Nodes.
+// measured is what was measured of one program with one number of Nodes.
 type measured struct {
 	program string
 	nodes   int
@@ -77,8 +77,8 @@ const (
 var benchFlags = []string{"--cluster-cidr=10.128.0.0/9", "--node-cidr-mask-size=24"}
 
 // TestBenchController measures, on fresh control planes, how long Nodes wait for
-// podCIDRs: those that exist when a program starts, those that are created at once
-// while it runs, and one more among all.
+// podCIDRs: Nodes that exist when a program starts, Nodes that are created at once
+// while it runs, and one more Node after that.
 func TestBenchController(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -191,7 +191,7 @@ func (l benchLab) rushed(m *measured, more int) {
 		p.End(syscall.SIGKILL)
 		return
 	}
-	// The limit of the API server: patch each Node as soon as it is created.
+	// The limit that the API server sets: patch each Node as soon as it is created.
 	created := make(chan string, m.nodes)
 	var patches sync.WaitGroup
 	for range patchers {
@@ -249,7 +249,7 @@ func (l benchLab) assignOne(name string) {
 		l.t.Error(err)
 		return
 	}
-	r.Header.Set("Content-Type", "application/strategic-merge-patch+json") // takes the server less than a merge patch
+	r.Header.Set("Content-Type", "application/strategic-merge-patch+json") // costs the server less than a merge patch
 	// Read only the fields that a controller needs.
 	r.Header.Set("Accept", "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
 	a, err := l.Client().Do(r)
@@ -270,11 +270,11 @@ func label(line, name string) string {
 	return value
 }
 
-// counted are the resources whose requests are counted.
+// counted are the resources whose requests the benchmark counts.
 var counted = regexp.MustCompile(`^(nodes|events|leases|servicecidrs)$`)
 
-// calls returns how many requests the API server has answered, or answers, by verb and
-// resource.
+// calls returns how many requests the API server has answered or is answering, by verb
+// and resource.
 func (l benchLab) calls() map[string]int {
 	l.t.Helper()
 	a, err := l.Client().Get(l.URL + "/metrics")
@@ -301,7 +301,7 @@ func (l benchLab) calls() map[string]int {
 	return calls
 }
 
-// peak returns a process's peak of memory.
+// peak returns a process's peak memory.
 func peak(t testing.TB, p *kerneltest.Process) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
@@ -330,7 +330,7 @@ func (b bench) report(all []*measured) {
 		}
 		limit := limits[m.nodes]
 		if limit == nil {
-			limit = new(measured) // it was not selected
+			limit = new(measured) // this one was not measured
 		}
 		slices.Sort(m.more)
 		at := func(share int) string { return ms(m.more[(len(m.more)-1)*share/100]) }
@@ -343,7 +343,7 @@ func (b bench) report(all []*measured) {
 			at(50), at(95), memory, callsText(m.calls),
 		})
 	}
-	fmt.Fprintf(b.to, "\n%s, %d processors. Times are in ms. Without a controller, bare patches, %d in flight, give the podCIDRs: what the API server can do.\n\n%s",
+	fmt.Fprintf(b.to, "\n%s, %d processors. Times are in ms. Without a controller, bare patches, %d in flight, assign the podCIDRs, which shows the limit of the API server.\n\n%s",
 		runtime.Version(), runtime.NumCPU(), patchers, tabletest.Markdown(rows...))
 }
 

@@ -17,13 +17,13 @@ import (
 
 const servicePath = "/api/v1/namespaces/default/services"
 
-// serviceFlag turns on the service controller, too.
+// serviceFlag also turns on the service controller.
 const serviceFlag = nodeControllers + ",node-route-controller,service-lb-controller"
 
 // balancer is what clients and Nodes see of a load balancer.
 type balancer struct{ arn, host, listeners, groups, targets string }
 
-// balancing returns the one load balancer of the account.
+// balancing returns the only load balancer of the account.
 func (l *ccmLab) balancing() (b balancer, err error) {
 	all := l.fake.Balancers()
 	if len(all) != 1 {
@@ -66,23 +66,24 @@ func (l *ccmLab) serves(name string, ports int) (b balancer) {
 	return b
 }
 
-// lost fails if a call since before has removed anything of a load balancer.
+// lost fails the test if a call since before has removed a part of a load balancer.
 func (l *ccmLab) lost(before map[string]int) {
 	l.t.Helper()
 	for action, n := range since(before, l.counts()) {
 		for _, verb := range []string{"Delete", "Deregister", "Revoke"} {
 			if strings.HasPrefix(action, verb) && n > 0 {
-				l.t.Errorf("%d times %s", n, action)
+				l.t.Errorf("%d calls of %s", n, action)
 			}
 		}
 	}
 }
 
-// TestCCMServicesSwitchAndBack takes the load balancer of a Service from the AWS cloud
-// controller manager to tulle-controller, and back. It keeps its name, its listeners, its
-// target groups, its targets and its security groups, and each program adds the new Nodes and
-// removes nothing. The program that serves the Service last removes all of it. It takes half
-// a minute: of that, most is the starts of a control plane and of the other program.
+// TestCCMServicesSwitchAndBack switches a Service's load balancer from the AWS cloud
+// controller manager to tulle-controller, and back. The balancer keeps its name,
+// listeners, target groups, targets and security groups. Each program adds the new
+// Nodes and removes nothing. The program that serves the Service last deletes all of
+// it. The test takes half a minute, mostly to start a control plane and the other
+// program.
 func TestCCMServicesSwitchAndBack(t *testing.T) {
 	t.Parallel()
 	for name, annotations := range map[string]map[string]string{
@@ -129,7 +130,7 @@ func switchService(t *testing.T, annotations map[string]string) {
 	text, _ := plan.CombinedOutput()
 	t.Logf("plan:\n%s", text)
 	if got, err := l.balancing(); err != nil || got != was {
-		t.Errorf("after plan: %+v, %v; it was %+v", got, err, was)
+		t.Errorf("after plan, the load balancer is %+v, %v; it was %+v", got, err, was)
 	}
 	before := l.counts()
 	p := l.ours(l.program, l.Admin(), l.cloudAccount, append(mine, "--leader-elect=false")...)
@@ -158,16 +159,17 @@ func switchService(t *testing.T, annotations map[string]string) {
 			return errors.New("the Service is still there")
 		}
 		if n := len(l.fake.Balancers()) + len(l.fake.TargetGroups()); n > 0 {
-			return fmt.Errorf("%d balancers and target groups are left", n)
+			return fmt.Errorf("%d balancers and target groups remain", n)
 		}
 		return nil
 	})
 }
 
-// same fails unless a load balancer is as it was, and has all targets that it had.
+// same fails the test unless a load balancer is unchanged, and still has all its
+// targets.
 func (l *ccmLab) same(was, now balancer) {
 	l.t.Helper()
 	if now.arn != was.arn || now.host != was.host || now.listeners != was.listeners || now.groups != was.groups {
-		l.t.Errorf("it was\n%+v\nand is\n%+v", was, now)
+		l.t.Errorf("the load balancer was\n%+v\nand is\n%+v", was, now)
 	}
 }

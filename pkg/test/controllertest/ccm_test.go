@@ -60,7 +60,7 @@ func (l *ccmLab) join() (name string) {
 	return i.Name
 }
 
-// settled waits until all Nodes are initialised and routed by a program.
+// settled waits until a program has initialised and routed all Nodes.
 func (l *ccmLab) settled(p *kerneltest.Process) {
 	l.t.Helper()
 	l.complete(l.view, len(l.homes), p, 2*patience)
@@ -90,7 +90,7 @@ func (l *ccmLab) nodes() map[string]string {
 	return all
 }
 
-// kept fails unless no Node of before has changed.
+// kept fails the test if a Node of before has changed.
 func (l *ccmLab) kept(before map[string]string) {
 	l.t.Helper()
 	now := l.nodes()
@@ -105,7 +105,7 @@ func (l *ccmLab) kept(before map[string]string) {
 	}
 }
 
-// wrote fails unless the account got exactly these changes since before.
+// wrote fails the test unless the account got exactly these changes since before.
 func (l *ccmLab) wrote(before map[string]int, want map[string]int) {
 	l.t.Helper()
 	got := since(before, l.counts())
@@ -118,8 +118,9 @@ func (l *ccmLab) wrote(before map[string]int, want map[string]int) {
 }
 
 // TestCCMSwitchAndBack switches a live cluster from the AWS cloud controller manager to
-// tulle-controller, and back. Nodes and the route table do not change. The first pass of
-// tulle-controller writes only its ledger, and each program initialises and routes new Nodes.
+// tulle-controller, and back. Nodes and the route table do not change. The first pass
+// of tulle-controller writes only its ledger. Each program initialises and routes new
+// Nodes.
 func TestCCMSwitchAndBack(t *testing.T) {
 	t.Parallel()
 	l := newCCMLab(t, 20)
@@ -201,12 +202,12 @@ func TestCCMStopsAtRoutesWithoutANode(t *testing.T) {
 	calls := l.fake.Count("DescribeRouteTables")
 	kerneltest.Eventually(t, patience, func() error {
 		if l.fake.Count("DescribeRouteTables") < calls+2 {
-			return fmt.Errorf("it has not tried again")
+			return fmt.Errorf("the other program has not retried")
 		}
 		return nil
 	})
 	if n := l.fake.Count("CreateRoute"); n > 0 {
-		t.Errorf("the other program made %d routes beside one to an instance without a Node", n)
+		t.Errorf("the other program created %d routes although one leads to an instance without a Node", n)
 	}
 	other.End(syscall.SIGTERM)
 
@@ -217,12 +218,12 @@ func TestCCMStopsAtRoutesWithoutANode(t *testing.T) {
 	calls = l.fake.Count("DescribeRouteTables")
 	kerneltest.Eventually(t, patience, func() error {
 		if l.fake.Count("DescribeRouteTables") < calls+3 {
-			return fmt.Errorf("it has not compared the tables again")
+			return fmt.Errorf("tulle-controller has not compared the tables again")
 		}
 		return nil
 	})
 	if state, is := leads(); state != "blackhole" {
-		t.Errorf("beside tulle-controller the foreign route is %q; there is one: %v", state, is)
+		t.Errorf("with tulle-controller, the foreign route is %q; it exists: %v", state, is)
 	}
 	stop(t, p)
 
@@ -243,7 +244,7 @@ func TestCCMStopsAtRoutesWithoutANode(t *testing.T) {
 		}
 		return nil
 	})
-	t.Logf("the other program deleted the Node of a terminated instance %v after it was not ready", time.Since(began).Round(time.Millisecond))
+	t.Logf("the other program deleted the Node of a terminated instance %v after the Node became not ready", time.Since(began).Round(time.Millisecond))
 }
 
 // cidrKeys returns the keys of the podCIDRs in the ledger.

@@ -30,8 +30,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// cloudAccount is an account of AWS with the instances and the one route table of a
-// cluster. It is awstest's, or moto's.
+// cloudAccount is an AWS account with a cluster's instances and its only route table.
+// awstest or moto serves it.
 type cloudAccount struct {
 	kind        string
 	env         []string
@@ -46,7 +46,7 @@ type cloudAccount struct {
 	fake   *awstest.Server // nil on moto
 }
 
-// home is an instance of a cluster's Node.
+// home is the instance of a cluster's Node.
 type home struct{ id, zone, name string }
 
 const (
@@ -160,9 +160,9 @@ func hasMoto() bool {
 	return err == nil
 }
 
-// counter is a proxy that counts requests to AWS by action. It answers the request for the quota
-// of routes itself, because moto returns the quota of 2015. That has no room for 50 Nodes beside
-// the table's local route.
+// counter is a proxy that counts requests to AWS by action. It answers the request for
+// the quota of routes itself: moto returns the quota of 2015, which has no room for 50
+// Nodes in addition to the table's local route.
 type counter struct {
 	to *url.URL
 
@@ -176,8 +176,8 @@ func (c *counter) counts() map[string]int {
 	return maps.Clone(c.calls)
 }
 
-// ServeHTTP implements http.Handler. The query protocol has the action in the body, the
-// JSON protocol in a header.
+// ServeHTTP implements http.Handler. The query protocol has the action in the body, and
+// the JSON protocol has it in a header.
 func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -185,7 +185,7 @@ func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_, action, isJSON := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	if !isJSON {
-		form, _ := url.ParseQuery(string(body)) // a body that is no form has no action
+		form, _ := url.ParseQuery(string(body)) // a body that is not a form has no action
 		action = form.Get("Action")
 	}
 	c.mu.Lock()

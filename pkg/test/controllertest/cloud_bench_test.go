@@ -20,10 +20,10 @@ import (
 )
 
 var (
-	benchCloud   = flag.String("bench-cloud", "", "measure the controllers of a cloud with so many Nodes, as in 50,5000, and print a table")
-	benchIdle    = flag.Duration("bench-idle", 5*time.Minute, "with -bench-cloud: how long the calls of an idle program are counted")
+	benchCloud   = flag.String("bench-cloud", "", "numbers of Nodes to measure the controllers of a cloud with, such as 50,5000; prints a table")
+	benchIdle    = flag.Duration("bench-idle", 5*time.Minute, "with -bench-cloud: how long to count the calls of an idle program")
 	benchLimit   = flag.Duration("bench-limit", 8*time.Minute, "with -bench-cloud: how long one measurement may take")
-	benchRoutes  = flag.Bool("bench-routes", true, "with -bench-cloud: write routes, too")
+	benchRoutes  = flag.Bool("bench-routes", true, "with -bench-cloud: also write routes")
 	benchLatency = flag.Duration("bench-latency", 20*time.Millisecond, "with -bench-cloud: how long a call to the account takes, except on moto")
 )
 
@@ -31,19 +31,19 @@ const (
 	// ccmMost and motoMost are the largest clusters in which the benchmark measures the
 	// other program and uses moto. Larger ones take many minutes.
 	ccmMost, motoMost = 500, 100
-	// calm is the time after its first writes at which a program is idle.
+	// calm is how long after its first writes a program counts as idle.
 	calm = 30 * time.Second
 	// usualRoutes is the number of Nodes that AWS's published rates can route in a short
 	// time.
 	usualRoutes = 100
 )
 
-// cloudMeasured are the measurements of one program with one account.
+// cloudMeasured is what was measured of one program with one account.
 type cloudMeasured struct {
 	program, account string
 	nodes            int
 	initialised      time.Duration // from its start until all Nodes are initialised
-	took             time.Duration // and until they are routed, too
+	took             time.Duration // and until they are routed, too, if they are
 	calls            map[string]int
 	idle             map[string]int // in benchIdle
 	memory           int64
@@ -74,11 +74,11 @@ func TestBenchCloud(t *testing.T) {
 	}
 	var left []string
 	if other == "" {
-		left = append(left, "Only tulle-controller was measured: bring the other program in by "+ccmtest.Hint+".")
+		left = append(left, "Only tulle-controller was measured; to measure the other program, set "+ccmtest.Hint+".")
 	}
 	moto := *benchCloud != "" && hasMoto()
 	if *benchCloud != "" && !moto {
-		left = append(left, "moto_server was not found: pip install 'moto[server]' brings it.")
+		left = append(left, "moto_server was not found; install it: pip install 'moto[server]'")
 	}
 	var all []cloudMeasured
 	for _, nodes := range sizes {
@@ -108,8 +108,8 @@ func TestBenchCloud(t *testing.T) {
 	reportCloud(to, all, left)
 }
 
-// raises reports whether the account allows more requests than AWS's published rates,
-// because routes to so many Nodes would take long.
+// raises reports whether the account allows more requests than AWS's published rates
+// do, because routes to so many Nodes would take long.
 func raises(nodes int) bool { return *benchRoutes && nodes > usualRoutes }
 
 // measureCloud measures one program.
@@ -161,7 +161,7 @@ func measureCloud(t *testing.T, name, kind string, nodes int, program, other str
 	return m
 }
 
-// since returns the calls that came after those of before.
+// since returns the calls since before.
 func since(before, now map[string]int) map[string]int {
 	all := make(map[string]int)
 	for action, n := range now {

@@ -26,13 +26,13 @@ var clusterFlags = []string{
 // nodeControllers turns on the controllers of a cloud that need no route tables.
 const nodeControllers = "--controllers=cloud-node-controller,cloud-node-lifecycle-controller"
 
-// allRules are the rights of tulle-controller with all controllers of a cloud.
+// allRules are the RBAC rules of tulle-controller with all controllers of a cloud.
 func allRules() []kubetest.Rule {
 	return slices.Concat(kubetest.ControllerRules, routeRules, cloudRules)
 }
 
-// cloudConfig writes the cloud config of an account, which both programs read. Only the other
-// program needs its endpoints.
+// cloudConfig writes the cloud config of an account, which both programs read. Only the
+// other program needs the endpoints in it.
 func (l *lab) cloudConfig(a *cloudAccount) (path string) {
 	l.t.Helper()
 	text := fmt.Sprintf("[Global]\nZone = %s\nVPC = %s\nSubnetID = %s\nKubernetesClusterID = prod\n", a.homes[0].zone, a.vpc, a.subnet)
@@ -55,7 +55,7 @@ func (l *lab) ccm(program string, a *cloudAccount, flags ...string) *kerneltest.
 	l.t.Cleanup(func() {
 		p.End(syscall.SIGKILL)
 		if l.t.Failed() {
-			l.t.Logf("the AWS cloud controller manager says\n%.20000s", p.Said())
+			l.t.Logf("the AWS cloud controller manager logs\n%.20000s", p.Said())
 		}
 	})
 	return p

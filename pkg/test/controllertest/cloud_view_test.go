@@ -16,7 +16,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// initialisation is the missing part of a Node that is not initialised.
+// initialisation is what a Node lacks that is not initialised.
 const initialisation = " initialisation"
 
 // cloudView follows all Nodes of a cloud. It does not support deletions.
@@ -24,7 +24,7 @@ type cloudView struct {
 	unrouted bool // the program writes no routes
 
 	mu    sync.Mutex
-	nodes map[string]string // the missing part of each Node, or ""
+	nodes map[string]string // what each Node lacks, or ""
 	open  int               // the number of incomplete Nodes
 	last  time.Time         // when the last Node became complete
 	// uninitialised is the number of Nodes that are not initialised. initialised is when
@@ -99,7 +99,7 @@ func (v *cloudView) Delete(*kube.Node) {}
 // List implements kube.Sink.
 func (v *cloudView) List() kube.List[kube.Node] { return &cloudList{v, make(map[string]bool)} }
 
-// cloudList is a full list while it arrives. Its Nodes count at once.
+// cloudList is a full list while it arrives. It passes each Node on at once.
 type cloudList struct {
 	*cloudView
 	has map[string]bool
@@ -119,8 +119,8 @@ func (l *cloudList) Delete(n *kube.Node) { delete(l.has, string(n.Name)) }
 // Done implements kube.List.
 func (l *cloudList) Done() bool { return true }
 
-// registerHomes creates the Nodes of instances as kubelets do, with podCIDRs from one of a
-// number on, and returns the podCIDRs in the order of the instances.
+// registerHomes creates the Nodes of instances as kubelets do, with consecutive
+// podCIDRs. It returns the podCIDRs in the order of the instances.
 func (l *lab) registerHomes(from int, homes ...home) (cidrs []string) {
 	l.t.Helper()
 	var nodes []*corev1.Node
@@ -154,8 +154,8 @@ func (l *lab) known(v *cloudView, n int) {
 	})
 }
 
-// complete waits until n Nodes are initialised and routed, and returns when the last one
-// was. A program that ends fails the test.
+// complete waits until n Nodes are initialised and routed, and returns when the last
+// one was. It fails the test if the program ends.
 func (l *lab) complete(v *cloudView, n int, p *kerneltest.Process, limit time.Duration) (at time.Time) {
 	l.t.Helper()
 	kerneltest.Eventually(l.t, limit, func() error {

@@ -24,13 +24,13 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/kubetest"
 )
 
-// cloudNodes is how many Nodes of a cloud appear at once.
+// cloudNodes is how many Nodes of a cloud are created at once.
 var cloudNodes = flag.Int("cloud-nodes", 50, "how many Nodes of a cloud to initialise at once")
 
-// cloudFlags are what both controllers of a cloud's Nodes need.
+// cloudFlags are the flags that both controllers of a cloud's Nodes need.
 var cloudFlags = []string{"--cloud-provider=aws", "--cluster-name=prod", "--controllers=cloud-node,cloud-node-lifecycle", "--leader-elect=false", "--healthz-port=0"}
 
-// cloudRules are the rights of the controllers of a cloud's Nodes.
+// cloudRules are the RBAC rules of the controllers of a cloud's Nodes.
 var cloudRules = []kubetest.Rule{
 	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch", "patch", "delete"}},
 	{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
@@ -38,7 +38,7 @@ var cloudRules = []kubetest.Rule{
 	{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
 }
 
-// cloudLab is a control plane, and an account of AWS whose calls take 100 ms.
+// cloudLab is a control plane and an AWS account, whose calls take 100 ms.
 type cloudLab struct {
 	*lab
 	aws       *awstest.Server
@@ -112,7 +112,7 @@ func (l *cloudLab) list() (map[string]corev1.Node, error) {
 	return all, err
 }
 
-// initialised waits until all Nodes are initialised, and checks them.
+// initialised waits until all Nodes are initialised, and checks their fields.
 func (l *cloudLab) initialised() map[string]corev1.Node {
 	l.t.Helper()
 	var all map[string]corev1.Node
@@ -152,13 +152,14 @@ func hasTaint(n corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
-// TestCloudNodesAreInitialisedAtOnce is fault 13 of the incumbents: one worker, and one or more
-// requests for each Node. Here one request covers all Nodes that exist at the start, and a few
-// cover those that appear at once. After that, the first pass of another process writes nothing.
+// TestCloudNodesAreInitialisedAtOnce shows that fault 13 of the incumbents is absent:
+// they have one worker, and send one or more requests for each Node. Here one request
+// covers all Nodes that exist at the start, and a few cover those that appear at once.
+// After that, the first pass of another process writes nothing.
 func TestCloudNodesAreInitialisedAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newCloudLab(t, *cloudNodes)
-	if *cloudNodes > 50 { // a measurement
+	if *cloudNodes > 50 { // the test also measures
 		var err error
 		if l.program, err = installed(); err != nil {
 			t.Fatal(err)
@@ -183,7 +184,7 @@ func TestCloudNodesAreInitialisedAtOnce(t *testing.T) {
 	l.Register(nil, l.nodes()...)
 	created := time.Since(began)
 	before := l.initialised()
-	t.Logf("%d Nodes that exist at the start: %v, %d calls; that appear within %v: %v, %d calls", len(nodes),
+	t.Logf("%d Nodes that exist at the start: %v, %d calls; Nodes that appear within %v: %v, %d calls", len(nodes),
 		found.Round(time.Millisecond), calls, created.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), l.aws.Count("DescribeInstances"))
 	if most := 2 + len(nodes)/25; l.aws.Count("DescribeInstances") > most {
 		t.Errorf("%d calls for %d Nodes", l.aws.Count("DescribeInstances"), len(nodes))
@@ -193,13 +194,13 @@ func TestCloudNodesAreInitialisedAtOnce(t *testing.T) {
 	cmd := exec.Command(l.binary(), append([]string{"plan", "--kubeconfig=" + l.account}, cloudFlags...)...)
 	cmd.Env = append(cmd.Environ(), l.environ()...)
 	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 0 || !strings.Contains(string(out), "nothing to write") {
-		t.Errorf("plan ends with %v:\n%s", cmd.ProcessState, out)
+		t.Errorf("plan exits with %v:\n%s", cmd.ProcessState, out)
 	}
 	l.aws.Forget()
 	p = l.run(l.account)
 	kerneltest.Eventually(t, patience, func() error {
 		if l.aws.Count("DescribeInstances") == 0 {
-			return fmt.Errorf("it has not asked the cloud:\n%s", p.Said())
+			return fmt.Errorf("the controller has not asked the cloud:\n%s", p.Said())
 		}
 		return nil
 	})
@@ -214,8 +215,9 @@ func TestCloudNodesAreInitialisedAtOnce(t *testing.T) {
 	stop(t, p)
 }
 
-// TestCloudNodesOfStoppedInstances stops an instance, and starts it again. A Node whose instance
-// has ended is not deleted at once, but observed first: fault 12 of the incumbents.
+// TestCloudNodesOfStoppedInstances stops an instance and starts it again. It also
+// terminates one, whose Node the controller does not delete at once, but observes
+// first: fault 12 of the incumbents is absent.
 func TestCloudNodesOfStoppedInstances(t *testing.T) {
 	t.Parallel()
 	l := newCloudLab(t, 6)

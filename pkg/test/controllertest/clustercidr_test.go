@@ -18,19 +18,19 @@ import (
 
 const (
 	poolsPath = "/apis/networking.x-k8s.io/v1/clustercidrs"
-	// goneLimit is the time within which an unused ClusterCIDR must be gone.
+	// goneLimit is how long the deletion of an unused ClusterCIDR may take.
 	goneLimit = 2 * time.Second
 )
 
-// multi are flags with which podCIDRs come from ClusterCIDRs, and those of Nodes that
-// none selects from a range of the flags.
+// multi are flags with which podCIDRs come from ClusterCIDRs. Nodes that no ClusterCIDR
+// selects get theirs from a range in the flags.
 var multi = []string{
 	"--cidr-allocator-type=MultiCIDRRangeAllocator", "--cluster-cidr=10.64.0.0/12,fd00:64::/112", "--node-cidr-mask-size-ipv6=120",
 	"--node-cidr-rest=0", "--leader-elect=false",
 }
 
-// definePools adds the resource to the API server. Unlike the definition that users
-// have, this one lets every spec through.
+// definePools adds the resource to the API server. Unlike the definition for users,
+// this one accepts every spec.
 func (l *lab) definePools() {
 	l.t.Helper()
 	open := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
@@ -45,15 +45,15 @@ func (l *lab) definePools() {
 	kerneltest.Eventually(l.t, patience, func() error { return l.Try(http.MethodGet, poolsPath, nil, nil) })
 }
 
-// pool is a ClusterCIDR. Each of its terms is labels that a Node must have; without a
-// term it selects all Nodes.
+// pool is a ClusterCIDR. Each of its terms is the labels that a Node must have. Without
+// a term it selects all Nodes.
 type pool struct {
 	name, ipv4, ipv6 string
 	hostBits         int
 	terms            [][]string
 }
 
-// addPool creates a ClusterCIDR, and waits until it is a pool.
+// addPool creates a ClusterCIDR, and waits until the controller uses it as a pool.
 func (l *lab) addPool(p pool) {
 	l.t.Helper()
 	spec := map[string]any{"perNodeHostBits": p.hostBits}
@@ -132,7 +132,7 @@ func labelled(name string, labels ...string) *corev1.Node {
 	return n
 }
 
-// wantCIDRs waits until a Node has podCIDRs, and compares them.
+// wantCIDRs waits until a Node has podCIDRs, and compares them with the wanted ones.
 func (l *lab) wantCIDRs(name string, want ...string) {
 	l.t.Helper()
 	l.served(patience, name)
@@ -142,7 +142,8 @@ func (l *lab) wantCIDRs(name string, want ...string) {
 }
 
 // TestPoolsOfClusterCIDRs creates ClusterCIDRs and a Node with the labels a to d. It
-// shows each rule by which the Node's pool is chosen, with the rules before it equal.
+// tests each rule that chooses the Node's pool, with ClusterCIDRs that the earlier
+// rules rank equally.
 func TestPoolsOfClusterCIDRs(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -183,9 +184,9 @@ func TestPoolsOfClusterCIDRs(t *testing.T) {
 	stop(t, controller)
 }
 
-// TestClusterCIDRLivesAsLongAsItsNodes takes a ClusterCIDR from its first Node to its
-// end: exhausted, with a freed block, deleted, and kept by a Node that is itself kept by
-// a finalizer. A bad one beside it changes nothing.
+// TestClusterCIDRLivesAsLongAsItsNodes follows a ClusterCIDR from its first Node to its
+// deletion: it is exhausted, a block becomes free, it is deleted, and a Node that a
+// finalizer keeps still holds it. An invalid ClusterCIDR beside it changes nothing.
 func TestClusterCIDRLivesAsLongAsItsNodes(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -201,7 +202,7 @@ func TestClusterCIDRLivesAsLongAsItsNodes(t *testing.T) {
 	l.Register(nil, labelled("n2", "a", "b"))
 	l.wantCIDRs("n2", "10.1.1.0/24", "fd00:1::100/120")
 	l.Register(nil, labelled("n3", "a", "b"))
-	l.wantCIDRs("n3", "10.2.0.0/24", "fd00:2::/120") // few has none left
+	l.wantCIDRs("n3", "10.2.0.0/24", "fd00:2::/120") // no block of few is free
 	l.remove("n2")
 	l.Register(nil, labelled("n4", "a", "b"))
 	l.wantCIDRs("n4", "10.1.1.0/24", "fd00:1::100/120")
@@ -215,16 +216,17 @@ func TestClusterCIDRLivesAsLongAsItsNodes(t *testing.T) {
 	l.Register(nil, labelled("n6", "a", "b"))
 	l.wantCIDRs("n6", "10.2.0.0/24", "fd00:2::/120") // the controller has handled all earlier events
 	if _, is := l.finalizers("few"); !is {
-		t.Error("few is gone, and n1 uses it")
+		t.Error("the ClusterCIDR few is gone, and n1 uses it")
 	}
 	l.Do(http.MethodPatch, nodesPath+"/n1", map[string]any{"metadata": map[string]any{"finalizers": nil}}, nil)
 	l.wantNoPool("few")
-	t.Logf("tulle-controller says %q", l.says("bad", "PoolInvalid", "spec cannot be read"))
+	t.Logf("the event of tulle-controller is %q", l.says("bad", "PoolInvalid", "spec cannot be read"))
 	stop(t, controller)
 }
 
-// TestANodeCanUseAClusterCIDRThatWasJustCreated creates a ClusterCIDR and at once a Node,
-// repeatedly. Two watches show them, but the controller must keep their order.
+// TestANodeCanUseAClusterCIDRThatWasJustCreated creates a ClusterCIDR and at once a
+// Node, repeatedly. Two watches show them, but the controller must act as if it had
+// seen them in their order.
 func TestANodeCanUseAClusterCIDRThatWasJustCreated(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// These tests log what kube-controller-manager does, and check only tulle-controller, because a
-// later kube-controller-manager may have no such fault.
+// These tests log what kube-controller-manager does, but check only tulle-controller,
+// because a later kube-controller-manager may not have the fault.
 
 // blocksHeld returns the number of used blocks that kube-controller-manager reports for a range.
 func (l *lab) blocksHeld(manager string, cidr string) (held string, err error) {
@@ -47,7 +47,7 @@ func fetch(url string) (text string, err error) {
 	return string(body), err
 }
 
-// decided waits until a Node has podCIDRs, or an event that says why not.
+// decided waits until a Node has podCIDRs, or an event that explains why it has none.
 func (l *lab) decided(name string) {
 	l.t.Helper()
 	kerneltest.Eventually(l.t, patience, func() error {
@@ -69,8 +69,8 @@ func (l *lab) waitsFor(p *kerneltest.Process, text string) {
 	})
 }
 
-// TestExhaustedFamilyTakesNothingOfTheOther lets the IPv6 range run out. With
-// kube-controller-manager each retry then takes another IPv4 block for ever.
+// TestExhaustedFamilyTakesNothingOfTheOther exhausts the IPv6 range. With
+// kube-controller-manager, each retry then takes another IPv4 block, for ever.
 func TestExhaustedFamilyTakesNothingOfTheOther(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -84,13 +84,13 @@ func TestExhaustedFamilyTakesNothingOfTheOther(t *testing.T) {
 	l.decided("c")
 	held, err := l.blocksHeld("https://"+host+":10257", "10.5.0.0/22")
 	t.Logf("kube-controller-manager, 2 Nodes with podCIDRs and 1 that waits, of 4 and 2 blocks: %v\n%s", err, held)
-	t.Logf("it says %q", l.events("c", "CIDRNotAvailable"))
+	t.Logf("its event is %q", l.events("c", "CIDRNotAvailable"))
 	manager.End(syscall.SIGTERM)
 
 	l.remove("c")
 	controller := l.tulle(append(flags, "--leader-elect=false", "--healthz-ip="+host, "--healthz-port=10264")...)
 	l.add("d")
-	t.Logf("tulle-controller says %q", l.says("d", "CIDRNotAvailable", "IPv6", "2 of 2 used, 0 free", "/64", "--cluster-cidr"))
+	t.Logf("the event of tulle-controller is %q", l.says("d", "CIDRNotAvailable", "IPv6", "2 of 2 used, 0 free", "/64", "--cluster-cidr"))
 	l.add("e")
 	l.says("e", "CIDRNotAvailable")
 	const two = `tulle_controller_blocks{family="IPv4",pool="cluster-cidr",state="used"} 2`
@@ -100,9 +100,9 @@ func TestExhaustedFamilyTakesNothingOfTheOther(t *testing.T) {
 	stop(t, controller)
 }
 
-// TestMaskChangeKeepsLivingBlocks deletes one of two Nodes whose /27 blocks lie in the same /24.
-// kube-controller-manager then gives the /24 to another Node, though the living Node has a part
-// of it.
+// TestMaskChangeKeepsLivingBlocks deletes one of two Nodes whose /27 blocks are in the
+// same /24. kube-controller-manager then gives the /24 to another Node, although the
+// living Node has a part of it.
 func TestMaskChangeKeepsLivingBlocks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -124,7 +124,7 @@ func TestMaskChangeKeepsLivingBlocks(t *testing.T) {
 	controller := l.tulle(append(flags, "--leader-elect=false")...)
 	l.remove("a")
 	l.add("e")
-	t.Logf("tulle-controller says %q", l.says("e", "CIDRNotAvailable", "2 of 2 used"))
+	t.Logf("the event of tulle-controller is %q", l.says("e", "CIDRNotAvailable", "2 of 2 used"))
 	if n := l.view.all()["e"]; len(n.cidrs) > 0 {
 		t.Errorf("e has %v", n.cidrs)
 	}
@@ -133,8 +133,9 @@ func TestMaskChangeKeepsLivingBlocks(t *testing.T) {
 	stop(t, controller)
 }
 
-// TestForeignBlockEndsNothing starts with a Node whose podCIDR is outside --cluster-cidr. Such a
-// Node makes kube-controller-manager exit with all its controllers.
+// TestForeignBlockEndsNothing starts with a Node whose podCIDR is outside
+// --cluster-cidr. Such a Node makes kube-controller-manager exit, with all its
+// controllers.
 func TestForeignBlockEndsNothing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -155,16 +156,16 @@ func TestForeignBlockEndsNothing(t *testing.T) {
 	controller := l.tulle(append(flags, "--leader-elect=false")...)
 	l.add("b")
 	l.served(patience)
-	t.Logf("tulle-controller says %q", l.says("foreign", "", "192.0.2.0/24", "outside"))
+	t.Logf("the event of tulle-controller is %q", l.says("foreign", "", "192.0.2.0/24", "outside"))
 	l.remove("foreign")
 	l.add("c")
 	text := l.says("c", "CIDRNotAvailable", "4 of 4 used")
-	t.Logf("tulle-controller says %q", text)
+	t.Logf("the event of tulle-controller is %q", text)
 	stop(t, controller)
 }
 
 // TestDeletingNodeKeepsItsBlock deletes a Node that a finalizer keeps. Its block goes
-// to another Node after it is gone, and has rested.
+// to another Node only after the Node is gone and the block has rested.
 func TestDeletingNodeKeepsItsBlock(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -176,7 +177,7 @@ func TestDeletingNodeKeepsItsBlock(t *testing.T) {
 	before := l.view.all()["a"].cidrs
 	l.remove("a")
 	l.add("c")
-	t.Logf("tulle-controller says %q", l.says("c", "CIDRNotAvailable", "2 of 2 used, 0 free"))
+	t.Logf("the event of tulle-controller is %q", l.says("c", "CIDRNotAvailable", "2 of 2 used, 0 free"))
 	if n := l.view.all()["c"]; len(n.cidrs) > 0 {
 		t.Errorf("c has %v", n.cidrs)
 	}
@@ -188,7 +189,8 @@ func TestDeletingNodeKeepsItsBlock(t *testing.T) {
 	stop(t, controller)
 }
 
-// TestGivesEveryBlock creates Nodes to the last block of a range, and beyond.
+// TestGivesEveryBlock creates Nodes until the last block of a range is used, and
+// beyond.
 func TestGivesEveryBlock(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -198,12 +200,12 @@ func TestGivesEveryBlock(t *testing.T) {
 	l.served(patience)
 	l.add("late")
 	text := l.says("late", "CIDRNotAvailable", "240 of 256 used, 0 free, 0 resting, 16 reserved", "--cluster-cidr", "delete Nodes")
-	t.Logf("tulle-controller says %q", text)
+	t.Logf("the event of tulle-controller is %q", text)
 	l.add("later")
 	gone := largeNode(7).Name
 	free := l.view.all()[gone].cidrs
 	l.remove(gone)
-	// The Node that has waited longest gets it.
+	// The Node that has waited longest gets the block.
 	l.served(rest, "late")
 	all := l.view.all()
 	if fmt.Sprint(all["late"].cidrs) != fmt.Sprint(free) || len(all["later"].cidrs) > 0 {
@@ -212,9 +214,9 @@ func TestGivesEveryBlock(t *testing.T) {
 	stop(t, controller)
 }
 
-// TestTwoAllocatorsNeedAnElection runs two of each program. Without an election, two
-// kube-controller-managers give one block to two Nodes; tulle-controller elects a leader
-// unless a flag turns that off.
+// TestTwoAllocatorsNeedAnElection runs two replicas of each program. Without an
+// election, two kube-controller-managers give the same block to two Nodes.
+// tulle-controller elects a leader unless a flag disables that.
 func TestTwoAllocatorsNeedAnElection(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -230,7 +232,7 @@ func TestTwoAllocatorsNeedAnElection(t *testing.T) {
 	l.addAtOnce(nodes...)
 	l.served(patience)
 	twice := l.view.forgive()
-	t.Logf("two kube-controller-managers gave %d blocks twice: %.300q", len(twice), twice)
+	t.Logf("two kube-controller-managers assigned %d blocks twice: %.300q", len(twice), twice)
 	for _, p := range managers {
 		p.End(syscall.SIGTERM)
 	}

@@ -22,7 +22,8 @@ const (
 	ginkgoCommit = "aa9996c92490a64fa93097ed5a15a623d40c6581"
 )
 
-// ginkgoStart is what its suite starts its own controller with, and elsewhere replaces that.
+// ginkgoStart is the code with which its suite starts its own controller, and elsewhere
+// is what replaces it.
 const (
 	ginkgoStart = "NewMultiCIDRRangeAllocator("
 	elsewhere   = `package ipam
@@ -38,9 +39,10 @@ func runsElsewhere(...any) (CIDRAllocator, error) { return elsewhere{}, nil }
 `
 )
 
-// The test runs node-ipam-controller's own suite against tulle-controller. The suite talks only to
-// the API server. The test changes one thing in it: the suite does not start its own controller.
-// GINKGO_SOURCE may name another git repository that has the commit.
+// The test runs node-ipam-controller's own suite against tulle-controller. The suite
+// only uses the API server. The test changes one thing in it: the suite does not start
+// its own controller. GINKGO_SOURCE may name another git repository that has the
+// commit.
 func TestGinkgoSuiteOfNodeIPAMController(t *testing.T) {
 	dir := t.TempDir()
 	from := os.Getenv("GINKGO_SOURCE")
@@ -76,7 +78,7 @@ func TestGinkgoSuiteOfNodeIPAMController(t *testing.T) {
 	settings := []string{"GOFLAGS=-buildvcs=false", "GOWORK=off"}
 	run(settings, "go", "test", "-c", "-o", "suite", "./pkg/controller/ipam")
 
-	// The suite's ranges overlap the services of other tests.
+	// The suite's ranges overlap the Service ranges of other tests.
 	l := newLab(t, "--service-cluster-ip-range=10.94.0.0/24")
 	definition, err := os.ReadFile(filepath.Join(dir, "charts/node-ipam-controller/gen/crds/networking.x-k8s.io_clustercidrs.yaml"))
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 	source = "github.com/tulle-net/tulle/pkg/cmd/tulle-controller"
 	// patience is the time limit of a wait before the test fails.
 	patience = time.Minute
-	// rest is the rest of a freed block, plus some time for the controller.
+	// rest is how long a freed block rests, plus some time for the controller.
 	rest = 90 * time.Second
 
 	account    = "tulle-controller"
@@ -36,7 +36,7 @@ const (
 	eventsPath = "/api/v1/namespaces/default/events"
 )
 
-// programs is the folder of the programs that were built.
+// programs is the folder of the programs that the tests build.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tested is tulle-controller with the race detector. installed is the program that users get.
+// tested is tulle-controller with the race detector. installed is the program as it is
+// released.
 var (
 	tested    = sync.OnceValues(func() (string, error) { return build("tested", "1", "-race") })
 	installed = sync.OnceValues(func() (string, error) {
@@ -69,14 +70,14 @@ func build(name, cgo string, flags ...string) (path string, err error) {
 	return path, nil
 }
 
-// lab is a control plane without node IPAM. Its API server may have more flags.
+// lab is a control plane without node IPAM.
 type lab struct {
 	*kubetest.Cluster
 	t       testing.TB
 	view    *view
 	account string // the path of tulle-controller's kubeconfig
 	program string
-	names   map[string]bool // of the Nodes that were created, and not deleted
+	names   map[string]bool // names of the Nodes that were created and not deleted
 }
 
 func newLab(t testing.TB, flags ...string) *lab {
@@ -87,7 +88,7 @@ func newLab(t testing.TB, flags ...string) *lab {
 	return l
 }
 
-// tulle runs tulle-controller with the rights that it needs.
+// tulle runs tulle-controller with the RBAC rules that it needs.
 func (l *lab) tulle(flags ...string) *kerneltest.Process {
 	l.t.Helper()
 	return l.tulleAs(l.account, flags...)
@@ -131,7 +132,7 @@ func stop(t testing.TB, p *kerneltest.Process) {
 	}
 }
 
-// smallNode returns a Node with few fields. Without podCIDRs it waits for some.
+// smallNode returns a Node with few fields. Without podCIDRs, the Node waits for some.
 func smallNode(name string, cidrs ...string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if len(cidrs) > 0 {
@@ -149,7 +150,7 @@ func largeNode(i int) *corev1.Node {
 	return n
 }
 
-// largeNodes returns n Nodes, from one of a number on.
+// largeNodes returns n Nodes, the first of which has the number from.
 func largeNodes(from, n int) (all []*corev1.Node) {
 	for i := range n {
 		all = append(all, largeNode(from+i))
@@ -201,7 +202,7 @@ func (l *lab) remove(names ...string) {
 	})
 }
 
-// events returns the texts of a Node's events of one reason; "" is any.
+// events returns the texts of a Node's events that have a reason; "" is any reason.
 func (l *lab) events(node, reason string) (texts []string) {
 	l.t.Helper()
 	var list struct {
@@ -225,7 +226,8 @@ func (l *lab) events(node, reason string) (texts []string) {
 	return texts
 }
 
-// says waits for an event about a Node whose text has all the parts, and returns it.
+// says waits for an event about a Node whose text contains all parts, and returns the
+// text.
 func (l *lab) says(node, reason string, parts ...string) (text string) {
 	l.t.Helper()
 	kerneltest.Eventually(l.t, patience, func() error {
@@ -235,7 +237,7 @@ func (l *lab) says(node, reason string, parts ...string) (text string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("the events %s of %s are %q, and none has all of %q", reason, node, all, parts)
+		return fmt.Errorf("the events %s of %s are %q, and none contains all of %q", reason, node, all, parts)
 	})
 	return text
 }

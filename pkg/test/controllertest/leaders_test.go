@@ -17,7 +17,7 @@ import (
 
 var kills = flag.Int("kills", 12, "how often TestKillsLoseNoBlock kills the controller")
 
-// quick are the shortest times of a leader election.
+// quick are the shortest times that a leader election allows.
 var quick = []string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s"}
 
 // tight is a range of 128 blocks.
@@ -25,8 +25,8 @@ var tight = []string{"--cluster-cidr=10.5.0.0/21", "--node-cidr-mask-size=28"}
 
 const tightBlocks = 128
 
-// fill creates Nodes until every block of tight has an owner. It fails the test if a block has
-// leaked.
+// fill creates Nodes until every block of tight has an owner. It fails the test if a
+// block has leaked.
 func (l *lab) fill() {
 	l.t.Helper()
 	var names []string
@@ -37,7 +37,7 @@ func (l *lab) fill() {
 	l.served(2 * rest)
 }
 
-// forward sends a request on to the API server.
+// forward forwards a request to the API server.
 func (l *lab) forward(r *http.Request) (*http.Response, error) {
 	to, err := http.NewRequest(r.Method, l.URL+r.URL.RequestURI(), r.Body)
 	if err != nil {
@@ -47,8 +47,8 @@ func (l *lab) forward(r *http.Request) (*http.Response, error) {
 	return l.Client().Transport.RoundTrip(to)
 }
 
-// TestKillsLoseNoBlock kills the controller repeatedly while Nodes are created and deleted. No
-// block ever has two owners, and in the end each block can be given out.
+// TestKillsLoseNoBlock kills the controller repeatedly while Nodes are created and
+// deleted. No block ever has two owners, and at the end every block can be assigned.
 func TestKillsLoseNoBlock(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -64,7 +64,7 @@ func TestKillsLoseNoBlock(t *testing.T) {
 			l.served(patience)
 			l.remove(names[:4]...)
 		}
-		// The kill may strike during the start, the fence, or the writes.
+		// The kill may come during the start, the fence or the writes.
 		enough, limit := rand.IntN(len(names)+1), time.NewTimer(time.Duration(rand.Int64N(int64(time.Second))))
 		kerneltest.Eventually(t, patience, func() error {
 			select {
@@ -89,7 +89,7 @@ func TestKillsLoseNoBlock(t *testing.T) {
 	l.fill()
 }
 
-// TestLeaderDies runs two replicas, and kills the one that leads.
+// TestLeaderDies runs two replicas, and kills the leader.
 func TestLeaderDies(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -103,7 +103,7 @@ func TestLeaderDies(t *testing.T) {
 	began := time.Now()
 	l.add("b")
 	l.served(patience)
-	t.Logf("killed: the next leader gives podCIDRs after %v", time.Since(began).Round(10*time.Millisecond))
+	t.Logf("killed: the next leader assigns podCIDRs after %v", time.Since(began).Round(10*time.Millisecond))
 
 	three := l.tulle(flags...)
 	l.waitsFor(three, "Starting tulle-controller")
@@ -111,16 +111,16 @@ func TestLeaderDies(t *testing.T) {
 	began = time.Now()
 	l.add("c")
 	l.served(patience)
-	t.Logf("stopped: the next leader gives podCIDRs after %v", time.Since(began).Round(10*time.Millisecond))
+	t.Logf("stopped: the next leader assigns podCIDRs after %v", time.Since(began).Round(10*time.Millisecond))
 	stop(t, three)
 	if said := three.Said(); strings.Contains(said, "forbidden") {
-		t.Errorf("it lacks a right:\n%s", said)
+		t.Errorf("it lacks a permission:\n%s", said)
 	}
 }
 
-// TestPausedLeaderDoesNoHarm pauses the process of a leader between its decision and its writes.
-// Meanwhile another replica leads, and gives the same blocks to other Nodes. Then the first one
-// continues, and its late writes must not be applied.
+// TestPausedLeaderDoesNoHarm pauses a leader between its decision and its writes.
+// Meanwhile another replica leads, and gives the same blocks to other Nodes. Then the
+// first one continues. The API server must not apply its late writes.
 func TestPausedLeaderDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -132,7 +132,7 @@ func TestPausedLeaderDoesNoHarm(t *testing.T) {
 	two := l.tulle(flags...)
 	l.waitsFor(two, "Starting tulle-controller")
 
-	// Its writes stay in the proxy, as they may in any network.
+	// The proxy holds the leader's writes back, as a network may.
 	held, release := make(chan struct{}, 1000), make(chan struct{})
 	a.Answer(func(r *http.Request) http.HandlerFunc {
 		if !writesNode(r) {
@@ -161,7 +161,8 @@ func TestPausedLeaderDoesNoHarm(t *testing.T) {
 		return nil
 	})
 	one.Freeze()
-	// The second gives the same blocks to other Nodes: the oldest of those are gone.
+	// The second leader gives the same blocks to other Nodes, because the Nodes that
+	// had waited longest are gone.
 	l.remove(names[:10]...)
 	l.addAtOnce("later-0", "later-1", "later-2", "later-3", "later-4")
 	l.served(patience)

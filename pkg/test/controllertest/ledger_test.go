@@ -14,8 +14,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
-// TestLargeLedger writes the ledger of 5,000 Nodes with both families in two tables to a
-// real API server, which stores at most 1 MiB in a ConfigMap, and lets every entry grow.
+// TestLargeLedger writes the ledger of 5,000 Nodes with both families in two tables to
+// a real API server, which stores at most 1 MiB in a ConfigMap. Then every entry grows.
 func TestLargeLedger(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

@@ -29,13 +29,14 @@ type vpc struct {
 	cidrs  map[string]string
 }
 
-// routeRules are the rights that the route controller has beside those of node IPAM.
+// routeRules are the RBAC rules of the route controller, in addition to those of node
+// IPAM.
 var routeRules = []kubetest.Rule{
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "patch"}, ResourceNames: route.PartNames("tulle-controller-routes")},
 }
 
-// prod is the tag of what belongs to the cluster.
+// prod is the tag of the cluster's resources.
 var prod = map[string]string{"kubernetes.io/cluster/prod": "owned"}
 
 func newVPC(t *testing.T, tables int) *vpc {
@@ -83,7 +84,8 @@ func (v *vpc) route(flags ...string) *kerneltest.Process {
 	return p
 }
 
-// routed returns an error unless a Node is routed in every table, and its condition says so.
+// routed returns an error unless every table routes to a Node, and the Node's condition
+// shows that.
 func (v *vpc) routed(name string) error {
 	for _, id := range v.tables {
 		if got := v.target(id, v.cidrs[name]); got != v.homes[name].Interface {
@@ -103,7 +105,7 @@ func (v *vpc) routed(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s does not know its routes: %+v", name, n.Status.Conditions)
+	return fmt.Errorf("the condition of %s is not set: %+v", name, n.Status.Conditions)
 }
 
 // target returns the target of a table's route.
@@ -129,8 +131,8 @@ func (v *vpc) allRouted(names ...string) {
 	})
 }
 
-// TestRoutesOfFiftyNodesOnAWS routes fifty Nodes, and then injects every fault. No foreign route
-// is lost, and every Node that can be routed is.
+// TestRoutesOfFiftyNodesOnAWS routes fifty Nodes, and then injects every fault. No
+// foreign route is lost, and every Node that can be routed is routed.
 func TestRoutesOfFiftyNodesOnAWS(t *testing.T) {
 	t.Parallel()
 	v := newVPC(t, 1)
@@ -155,7 +157,7 @@ func TestRoutesOfFiftyNodesOnAWS(t *testing.T) {
 		v.aws.Inject(f)
 		v.allRouted(v.launch(4)...)
 	}
-	// Fault 10: a route that a person has changed stays; one that a person has removed is
+	// Fault 10: a route that a person changed stays. One that a person deleted is
 	// restored.
 	v.aws.SetRoute(v.tables[0], v.cidrs["node-7"], foreign)
 	v.aws.SetRoute(v.tables[0], v.cidrs["node-8"], "")
@@ -173,18 +175,18 @@ func TestRoutesOfFiftyNodesOnAWS(t *testing.T) {
 			t.Errorf("%s leads to %q, want %q", dest, got, want)
 		}
 	}
-	// Revoked credentials remove nothing.
+	// Revoked credentials remove no route.
 	v.aws.ChangeKey(func(k *awstest.Key) { k.Refused = awstest.AuthFailure })
 	v.remove("node-1")
 	lists := v.aws.Count("DescribeRouteTables")
 	kerneltest.Eventually(t, patience, func() error {
 		if v.aws.Count("DescribeRouteTables") < lists+3 {
-			return errors.New("it has not read the tables again")
+			return errors.New("the controller has not read the tables again")
 		}
 		return nil
 	})
 	if v.target(v.tables[0], v.cidrs["node-1"]) == "" {
-		t.Error("a route was removed without a reading")
+		t.Error("a route was deleted although the tables could not be read")
 	}
 	v.aws.ChangeKey(func(k *awstest.Key) { k.Refused = nil })
 	kerneltest.Eventually(t, 2*patience, func() error {
@@ -195,8 +197,8 @@ func TestRoutesOfFiftyNodesOnAWS(t *testing.T) {
 	})
 }
 
-// TestRouteKillsLeaveNothingUnexplained kills one of two replicas repeatedly while Nodes are
-// created and deleted. Once all is settled, tables, Nodes and ledger agree.
+// TestRouteKillsLeaveNothingUnexplained kills one of two replicas repeatedly while
+// Nodes are created and deleted. At the end, tables, Nodes and ledger agree.
 func TestRouteKillsLeaveNothingUnexplained(t *testing.T) {
 	t.Parallel()
 	v := newVPC(t, 2)

@@ -33,16 +33,16 @@ func TestTakesOverWithoutAWrite(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command(l.program, append([]string{"plan", "--kubeconfig=" + l.account, "--allocate-node-cidrs"}, flags...)...)
 		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != code {
-			t.Errorf("plan ends with %v, not %d:\n%s", cmd.ProcessState, code, out)
+			t.Errorf("plan exits with %v, not %d:\n%s", cmd.ProcessState, code, out)
 		}
 	}
 	a := l.audit()
 	controller := l.tulleAs(a.kubeconfig, append(flags, "--leader-elect=false")...)
 	plan(0)
-	// It has listed, and follows.
+	// The controller has listed the Nodes, and watches them.
 	kerneltest.Eventually(t, patience, func() error {
 		if n := len(a.requests("GET /api/v1/nodes")); n == 0 {
-			return fmt.Errorf("it has not asked for Nodes:\n%s", controller.Said())
+			return fmt.Errorf("the controller has not listed Nodes:\n%s", controller.Said())
 		}
 		return nil
 	})
@@ -74,10 +74,10 @@ func TestTakesOverWithoutAWrite(t *testing.T) {
 	now := l.view.all()
 	for name, n := range before {
 		if !slices.Equal(now[name].cidrs, n.cidrs) {
-			t.Errorf("%s had %v, and back again it has %v", name, n.cidrs, now[name].cidrs)
+			t.Errorf("%s had %v, and after the switch back it has %v", name, n.cidrs, now[name].cidrs)
 		}
 	}
 	if said := controller.Said(); strings.Contains(said, "forbidden") {
-		t.Errorf("it lacks a right:\n%s", said)
+		t.Errorf("it lacks a permission:\n%s", said)
 	}
 }

@@ -16,21 +16,22 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// view follows all Nodes. It records a conflict as soon as a Node gets podCIDRs of another Node.
+// view follows all Nodes. It records a conflict as soon as a Node gets podCIDRs that
+// another Node has.
 type view struct {
 	mu     sync.Mutex
 	nodes  map[string]seen
 	taken  subnet.Pair[subnet.Set]          // all blocks
-	owners map[netip.Prefix]map[string]bool // the Nodes that have each of them
+	owners map[netip.Prefix]map[string]bool // the names of the Nodes that have each block
 	twice  []string                         // the conflicts
 }
 
-// seen holds the facts of a Node in the watch.
+// seen is what the watch has shown of a Node.
 type seen struct {
 	uid      string
 	cidrs    []netip.Prefix
 	deleting bool
-	at       time.Time // when it had podCIDRs first
+	at       time.Time // when it first had podCIDRs
 }
 
 // watch follows the Nodes until the test ends.
@@ -68,7 +69,7 @@ func (v *view) complaints() []string {
 	return slices.Clone(v.twice)
 }
 
-// forgive returns the conflicts, and drops them.
+// forgive returns the conflicts, and clears them.
 func (v *view) forgive() (texts []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -99,7 +100,7 @@ func (v *view) set(n *kube.Node) {
 	if len(now.cidrs) == 0 && len(n.PodCIDRs()) > 0 {
 		now.at = time.Now()
 		for _, text := range n.PodCIDRs() {
-			// The server accepts nothing else.
+			// The server accepts no other podCIDRs.
 			now.cidrs = append(now.cidrs, netip.MustParsePrefix(string(text)).Masked())
 		}
 		v.own(name, now.cidrs)
@@ -107,7 +108,8 @@ func (v *view) set(n *kube.Node) {
 	v.nodes[name] = now
 }
 
-// own makes a Node an owner of blocks. It records a conflict if they overlap another Node's.
+// own records a Node as the owner of blocks. It records a conflict if they overlap
+// another Node's.
 func (v *view) own(name string, blocks []netip.Prefix) {
 	for _, p := range blocks {
 		taken := &v.taken[subnet.FamilyOf(p.Addr())]
@@ -143,7 +145,7 @@ func (v *view) Delete(n *kube.Node) {
 // List implements kube.Sink.
 func (v *view) List() kube.List[kube.Node] { return &viewList{v, make(map[string]bool)} }
 
-// viewList is a full list while it arrives. Its Nodes count at once.
+// viewList is a full list while it arrives. It passes each Node on at once.
 type viewList struct {
 	v   *view
 	has map[string]bool
@@ -182,14 +184,14 @@ func (l *lab) await(limit time.Duration, f func(all map[string]seen) error) {
 	})
 }
 
-// served waits until these Nodes have podCIDRs, and returns when the last one got
-// them. Without names it waits for all Nodes that were not deleted.
+// served waits until these Nodes have podCIDRs, and returns when the last one got them.
+// Without names it waits for all Nodes that were not deleted.
 func (l *lab) served(limit time.Duration, names ...string) (last time.Time) {
 	l.t.Helper()
 	if len(names) == 0 {
 		names = slices.Collect(maps.Keys(l.names))
 	}
-	next := 0 // the first Node that was not seen with podCIDRs
+	next := 0 // the first of the Nodes without podCIDRs
 	l.await(limit, func(all map[string]seen) error {
 		for ; next < len(names); next++ {
 			n := all[names[next]]

@@ -18,13 +18,13 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// sources are the programs that the demo runs.
+// sources are the packages of the programs that the demo runs.
 var sources = map[string]string{
 	"tulled":     "github.com/tulle-net/tulle",
 	"tulle-etcd": "github.com/tulle-net/tulle/pkg/cmd/tulle-etcd",
 }
 
-// built is the folder of the programs, which are this tree's.
+// built is the folder of the programs, built from this tree.
 var built string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -46,8 +46,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// TestHeldDemoSurvivesSecondOne holds one demo and starts a second, which names the
-// process to end. Ctrl-C ends the held one, and make with success.
+// TestHeldDemoSurvivesSecondOne starts a second demo while one is held. The second
+// names the process to end. Ctrl-C ends the held demo, and make then exits with code 0.
 func TestHeldDemoSurvivesSecondOne(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -64,12 +64,12 @@ func TestHeldDemoSurvivesSecondOne(t *testing.T) {
 
 	second := l.start(nil, l.script)
 	if code := second.end(); code != 1 {
-		t.Errorf("the second demo ended with %d, want 1", code)
+		t.Errorf("the second demo exited with code %d, want 1", code)
 	}
 	process := l.owner()
 	for _, want := range []string{"Another demo is up, process " + process, "run: kill " + process} {
 		if said := second.said(); !strings.Contains(said, want) {
-			t.Errorf("the second demo writes %q, which lacks %q", said, want)
+			t.Errorf("the second demo prints %q, which lacks %q", said, want)
 		}
 	}
 	if after := l.namespaces(); fmt.Sprint(after) != fmt.Sprint(before) {
@@ -80,13 +80,13 @@ func TestHeldDemoSurvivesSecondOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := held.end(); code != 0 {
-		t.Errorf("Ctrl-C ended make with %d, want 0; it wrote:\n%s", code, held.said())
+		t.Errorf("after Ctrl-C, make exited with code %d, want 0; it printed:\n%s", code, held.said())
 	}
 	l.checkNothingLeft()
 }
 
-// TestDemoCleansUpAfterKilledOne checks that the next demo removes what a killed demo
-// left, and nothing else.
+// TestDemoCleansUpAfterKilledOne checks that the next demo removes exactly what a
+// killed demo left behind.
 func TestDemoCleansUpAfterKilledOne(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -97,7 +97,7 @@ func TestDemoCleansUpAfterKilledOne(t *testing.T) {
 	first.signal(syscall.SIGKILL)
 	first.end()
 	if err := l.runs("tulled", "tulle-etcd", "ping"); err != nil {
-		t.Fatalf("this test shows nothing: %v", err)
+		t.Fatalf("this test proves nothing: %v", err)
 	}
 
 	second := l.start(nil, l.script)
@@ -110,7 +110,7 @@ func TestDemoCleansUpAfterKilledOne(t *testing.T) {
 	}
 	second.signal(syscall.SIGTERM)
 	if code := second.end(); code != 143 {
-		t.Errorf("SIGTERM ended the demo with %d, want 143; it wrote:\n%s", code, second.said())
+		t.Errorf("after SIGTERM, the demo exited with code %d, want 143; it printed:\n%s", code, second.said())
 	}
 	if bystander.ended() {
 		t.Error("the demo ended a process that it had not started")
@@ -120,8 +120,8 @@ func TestDemoCleansUpAfterKilledOne(t *testing.T) {
 	l.checkNothingLeft()
 }
 
-// TestDemoLeavesForeignNamespace checks that a namespace is the demo's by more than
-// its name.
+// TestDemoLeavesForeignNamespace checks that the demo recognises its namespaces by more
+// than their names.
 func TestDemoLeavesForeignNamespace(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -132,7 +132,7 @@ func TestDemoLeavesForeignNamespace(t *testing.T) {
 	before := l.namespaces()
 	p := l.start(nil, l.script)
 	if code, want := p.end(), "ip netns delete "+name; code != 1 || !strings.Contains(p.said(), want) {
-		t.Errorf("the demo ended with %d and wrote %q, which lacks %q", code, p.said(), want)
+		t.Errorf("the demo exited with code %d and printed %q, which lacks %q", code, p.said(), want)
 	}
 	if after := l.namespaces(); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the demo changed the namespaces from %v to %v", before, after)
@@ -149,7 +149,7 @@ const patience = 5 * time.Minute
 type lab struct {
 	t                      *testing.T
 	tree, script, makefile string
-	temporary              string // where the demos make their folders
+	temporary              string // where the demos create their folders
 	holder                 int    // the process that holds the mount namespace
 }
 
@@ -237,7 +237,7 @@ func (l *lab) processes() map[int]string {
 	return found
 }
 
-// runs fails unless each of the programs runs.
+// runs fails the test unless each of the programs runs.
 func (l *lab) runs(programs ...string) error {
 	found := slices.Collect(maps.Values(l.processes()))
 	for _, want := range programs {
@@ -257,7 +257,7 @@ func (l *lab) checkNothingLeft() {
 		l.t.Errorf("left behind: namespaces %v", found)
 	}
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/run/tulle-demo", l.holder)); !errors.Is(err, os.ErrNotExist) {
-		l.t.Errorf("left behind: the claim on the machine (%v)", err)
+		l.t.Errorf("left behind: the lock of the machine (%v)", err)
 	}
 	if found, err := os.ReadDir(l.temporary); err != nil || len(found) > 0 {
 		l.t.Errorf("left behind: folders %v (%v)", found, err)

@@ -25,11 +25,11 @@ type process struct {
 	done chan struct{} // closed when it has ended
 
 	mu   sync.Mutex
-	text strings.Builder // what it wrote
+	text strings.Builder // the output so far
 }
 
-// start starts a command in the lab's mount namespace, as soon as that exists. It
-// runs on the terminal, or without one if on is nil.
+// start starts a command in the lab's mount namespace, as soon as that exists. on is
+// its terminal, or nil.
 func (l *lab) start(on *terminal, command ...string) *process {
 	l.t.Helper()
 	if l.holder != 0 {
@@ -63,7 +63,7 @@ func (l *lab) start(on *terminal, command ...string) *process {
 	})
 	if on != nil {
 		on.screen.Close()
-		go func() { _, _ = io.Copy(p, on.keyboard) }() // until the last process has closed its screen
+		go func() { _, _ = io.Copy(p, on.keyboard) }() // until the last process closes the screen
 	}
 	return p
 }
@@ -81,7 +81,7 @@ func (p *process) said() string {
 	return p.text.String()
 }
 
-// await waits until the process has written the text.
+// await waits until the process has written text.
 func (p *process) await(text string) {
 	p.t.Helper()
 	kerneltest.Eventually(p.t, patience, func() error {
@@ -91,9 +91,9 @@ func (p *process) await(text string) {
 			return nil
 		}
 		if ended {
-			p.t.Fatalf("ended before it wrote %q; it wrote:\n%s", text, said)
+			p.t.Fatalf("ended without %q in its output:\n%s", text, said)
 		}
-		return fmt.Errorf("no %q in what it wrote:\n%s", text, said)
+		return fmt.Errorf("no %q in its output:\n%s", text, said)
 	})
 }
 
@@ -119,14 +119,14 @@ func (p *process) end() int {
 	p.t.Helper()
 	kerneltest.Eventually(p.t, patience, func() error {
 		if !p.ended() {
-			return fmt.Errorf("%s has not ended; it wrote:\n%s", p.cmd, p.said())
+			return fmt.Errorf("%s has not ended; its output:\n%s", p.cmd, p.said())
 		}
 		return nil
 	})
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// terminal is a pseudo-terminal: bytes written to keyboard are typed.
+// terminal is a pseudo-terminal: the process reads what is written to keyboard.
 type terminal struct{ keyboard, screen *os.File }
 
 func newTerminal() (*terminal, error) {

@@ -19,10 +19,9 @@ import (
 // patience is the time limit of a wait before the test fails.
 const patience = time.Minute
 
-// view runs a dockerd, with a containerd of its own, in a view of the machine in
-// which it can do no harm. What it would write outside its own folders goes to
-// memory. It loads no modules. All that it runs is in a namespace of processes that
-// ends with it.
+// view runs a dockerd, with a containerd of its own, in mount and process namespaces
+// where it cannot harm the machine. What it would write outside its own folders goes to
+// memory. It loads no kernel modules. All its processes end with it.
 const view = `set -e
 exec unshare --pid --fork --kill-child=KILL sh -c '
 set -e
@@ -119,8 +118,8 @@ func (d *Docker) Run(stdin []byte, args ...string) string {
 	return out
 }
 
-// Try is Run for a command that may fail. It returns the command's output in both
-// cases.
+// Try does what Run does, for a command that may fail. It returns the command's output
+// in both cases.
 func (d *Docker) Try(stdin []byte, args ...string) (string, error) {
 	cmd := exec.Command("docker", append([]string{"--config", d.data, "--host", d.socket()}, args...)...)
 	cmd.Stdin = bytes.NewReader(stdin)

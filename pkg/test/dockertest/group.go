@@ -12,8 +12,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// ControlGroup creates a control group. The end of the test removes it, after all
-// that is in it.
+// ControlGroup creates a control group. When the test ends, it is removed after all its
+// processes have ended.
 func ControlGroup(t *testing.T) string {
 	t.Helper()
 	name := fmt.Sprintf("/tulle-%s-%d", t.Name(), os.Getpid())

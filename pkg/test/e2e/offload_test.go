@@ -35,7 +35,7 @@ func TestOffloadIsTriedAgain(t *testing.T) {
 	w.wantOffload(here, "off")
 	w.Matrix()
 
-	here.MendChecksums()
+	here.RestoreChecksums()
 	w.tries(here, "Checksums in the tunnel are right again; leaving its checksum offload enabled")
 	w.silent(here, "checksum offload")
 	w.says(here, well)

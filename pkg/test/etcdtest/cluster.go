@@ -30,13 +30,13 @@ const (
 // patience is the time limit of a wait before the test fails.
 const patience = 2 * time.Minute
 
-// Options are what to run, and where.
+// Options are the size, the location and the settings of a cluster.
 type Options struct {
 	Members int // zero means 1
-	// Namespace is the name of the network namespace to run in. If it is empty, that is
-	// this process's own. A namespace needs Addresses.
+	// Namespace is the name of the network namespace to run in. If it is empty, the
+	// servers run in that of this process. A namespace needs Addresses.
 	Namespace string
-	// Addresses are the members'. If it is empty, they are on the loopback.
+	// Addresses are those of the members. If it is empty, they are on the loopback.
 	Addresses []netip.Addr
 	// CertFile and KeyFile turn on TLS for clients. CAFile also requires a certificate
 	// that its authority has signed.
@@ -103,8 +103,8 @@ func (c *Cluster) clientURL(i int) string {
 	return scheme + netip.AddrPortFrom(c.options.Addresses[i], ClientPort).String()
 }
 
-// Loopback returns an address at which no server listens, and whose ports no other
-// connection uses.
+// Loopback returns an address at which no server listens, and whose ports no connection
+// uses.
 func Loopback(t testing.TB) netip.Addr {
 	t.Helper()
 	for range 100 {
@@ -164,7 +164,8 @@ func (c *Cluster) Leader() (leader *Member) {
 	return leader
 }
 
-// eventually waits until f returns true.
+// eventually waits until f returns true, and fails the test after patience. what
+// completes the sentence "waited until".
 func (c *Cluster) eventually(what string, f func() bool) {
 	c.t.Helper()
 	deadline := time.NewTimer(patience)
@@ -174,7 +175,7 @@ func (c *Cluster) eventually(what string, f func() bool) {
 	for !f() {
 		select {
 		case <-deadline.C:
-			c.t.Fatalf("waited %v in vain until %s", patience, what)
+			c.t.Fatalf("timed out after %v waiting until %s", patience, what)
 		case <-tick.C:
 		}
 	}
@@ -191,8 +192,8 @@ func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 	return client
 }
 
-// Dial returns a client of one etcd, which may be no member of a Cluster. The end of
-// the test closes it.
+// Dial returns a client of one etcd, which need not be a member of a Cluster. The end
+// of the test closes it.
 func Dial(t testing.TB, endpoint string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
@@ -205,7 +206,7 @@ func Dial(t testing.TB, endpoint string) *clientv3.Client {
 
 func (c *Cluster) dial(endpoints ...string) (*clientv3.Client, error) {
 	config := clientv3.Config{Endpoints: endpoints, Username: c.username, Password: c.password, DialTimeout: time.Second, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
-		grpc.WithConnectParams(grpc.ConnectParams{ // a member that is being started will soon answer
+		grpc.WithConnectParams(grpc.ConnectParams{ // a member that is starting will soon answer
 			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second,
 		}),
 	}}
@@ -261,7 +262,7 @@ func (c *Cluster) do(what string, f func(context.Context, *clientv3.Client) erro
 	}
 }
 
-// Backup is a copy of all members' data.
+// Backup is a copy of the data of all members.
 type Backup struct{ dir string }
 
 // Snapshot copies the data of all members. It stops them for that time.
@@ -276,7 +277,7 @@ func (c *Cluster) Snapshot() Backup {
 	return b
 }
 
-// Restore sets all members back to a backup.
+// Restore replaces the data of all members with a backup.
 func (c *Cluster) Restore(b Backup) {
 	c.t.Helper()
 	c.stop()

@@ -112,5 +112,5 @@ func TestEtcdRunsInANamespace(t *testing.T) {
 	c.Member(0).Stop()
 	c.Member(0).Restart()
 	c.wants("a")
-	c.Member(0).Freeze() // as the test may leave it
+	c.Member(0).Freeze() // as a test may leave it
 }

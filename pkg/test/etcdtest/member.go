@@ -37,15 +37,15 @@ func (m *Member) Freeze() {
 	m.frozen = true
 }
 
-// Thaw ends Freeze.
+// Thaw undoes Freeze.
 func (m *Member) Thaw() {
 	m.cluster.t.Helper()
 	m.running().Thaw()
 	m.frozen = false
 }
 
-// Restart runs the member on its earlier data. If it runs, Restart ends it first. It
-// waits until the member answers, unless too few members run for that.
+// Restart runs the member on its earlier data. If it still runs, Restart ends it first.
+// It waits until the member answers, unless too few members run for that.
 func (m *Member) Restart() {
 	m.cluster.t.Helper()
 	m.Stop()
@@ -69,7 +69,7 @@ func (m *Member) running() *kerneltest.Process {
 	return m.process
 }
 
-// end ends the member, if it runs, and waits for that.
+// end ends the member, if it runs, and waits for its end.
 func (m *Member) end(by syscall.Signal) {
 	m.cluster.t.Helper()
 	p := m.process
@@ -126,7 +126,7 @@ func (m *Member) await() {
 	})
 }
 
-// status returns what the member reports of itself.
+// status returns the status that the member reports.
 func (m *Member) status() (*clientv3.StatusResponse, error) {
 	if m.process == nil || m.frozen {
 		return nil, fmt.Errorf("%s does not run", m.config.Name)

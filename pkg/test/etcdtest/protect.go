@@ -11,7 +11,7 @@ import (
 const rootPassword = "a root's secret"
 
 // Protect turns on authentication. The cluster's own calls, and clients made from now
-// on, are root's. Each user has a password and the rights under prefix that a node
+// on, are root's. Each user has a password and the permissions under prefix that a node
 // needs according to Documentation/security.md: to read everything, and to write
 // leases.
 func (c *Cluster) Protect(prefix string, users map[string]string) {

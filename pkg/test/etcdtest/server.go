@@ -13,7 +13,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// variable holds the config of a process that becomes a server.
+// variable is the environment variable that holds the config of a process that becomes
+// a server.
 const variable = "TULLE_ETCDTEST"
 
 // config is the config of a server.
@@ -23,8 +24,8 @@ type config struct {
 	Quota                            int64
 }
 
-// Main is what TestMain calls first. In a process that the variable makes a server,
-// it runs the server and does not return.
+// Main is what TestMain calls first. In a process that has the variable, it runs the
+// server and does not return.
 func Main() {
 	text, ok := os.LookupEnv(variable)
 	if !ok {
@@ -58,9 +59,10 @@ func serve(text string) error {
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
 	if o.CertFile != "" {
-		// With a listener of its own for HTTP, etcd does not put gRPC behind net/http. There,
-		// with TLS, grpc.Server.Stop can wait forever for a client that watches. Without TLS,
-		// etcd serves metrics beside gRPC, and tests read them there.
+		// If HTTP has a listener of its own, etcd does not serve gRPC through net/http,
+		// where with TLS grpc.Server.Stop can wait forever for a client that watches.
+		// Without TLS, etcd serves metrics on the listener of gRPC, where tests read
+		// them.
 		c.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Host: o.Dir + ".http"}}
 	}
 	c.ClientTLSInfo = transport.TLSInfo{CertFile: o.CertFile, KeyFile: o.KeyFile, TrustedCAFile: o.CAFile, ClientCertAuth: o.CAFile != ""}

@@ -16,25 +16,25 @@ import (
 const (
 	source = "https://github.com/flannel-io/flannel"
 	commit = "cdf760595c23292fd03ff4daf03638ac1ceef417"
-	// cniPlugin is the last version that came with the standard plugins. Later ones are a
-	// module of their own, which is not available everywhere.
+	// cniPlugin is the last version of the standard plugins that contains flannel's.
+	// Later ones are in a module of their own, which is not available everywhere.
 	cniPlugin = "github.com/containernetworking/plugins/plugins/meta/flannel@v0.9.1"
 )
 
-// Flannel are the paths of flannel's parts.
+// Flannel is the paths of flannel's parts.
 type Flannel struct {
 	// Flanneld is the daemon.
 	Flanneld string
-	// InstallConf is the script with which its DaemonSet installs the CNI config.
+	// InstallConf is the program with which its DaemonSet installs the CNI config.
 	InstallConf string
 	// CNIPlugin is the plugin that reads subnet.env, for IPv4.
 	CNIPlugin string
-	// Manifest is flannel's own, for kubectl.
+	// Manifest is flannel's own manifest.
 	Manifest string
 }
 
-// Find builds what is not in the cache yet. FLANNELD may name another flanneld, and
-// FLANNEL_SOURCE another git repository of flannel.
+// Find returns flannel's parts. It builds what is not in the cache yet. FLANNELD may
+// name another flanneld, and FLANNEL_SOURCE another git repository of flannel.
 func Find() (Flannel, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

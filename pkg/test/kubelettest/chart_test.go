@@ -15,8 +15,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestControllerByChart installs both programs by the chart, in a cluster of both
-// families in which no other program gives out podCIDRs.
+// TestControllerByChart installs both programs by the chart, in a dual-stack cluster in
+// which no other program assigns podCIDRs.
 func TestControllerByChart(t *testing.T) {
 	k := newKubernetes(t, 2)
 	k.loadTulle()
@@ -63,7 +63,7 @@ func TestControllerByChart(t *testing.T) {
 		k.eventually(func() error {
 			const kinds = "deployments,replicasets,pdb,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
 			if left := k.kubectl("get " + kinds + " -A -o name -l app.kubernetes.io/name=tulle-controller"); left != "" {
-				return fmt.Errorf("the chart has left\n%s", left)
+				return fmt.Errorf("the chart has left behind\n%s", left)
 			}
 			return nil
 		})
@@ -83,7 +83,7 @@ func helmProgram(t testing.TB) string {
 	return path
 }
 
-// helm runs a command of helm's, in the folder in which the pages run theirs.
+// helm runs a helm command in the folder in which the commands of the pages run.
 func (k *kubernetes) helm(program, command string) {
 	k.t.Helper()
 	cmd := k.EtcdHost().NS.Command(append([]string{program}, strings.Fields(command)...)...)

@@ -33,8 +33,8 @@ type kubernetes struct {
 	group      string // the prefix of the nodes' control groups
 }
 
-// newKubernetes starts a control plane and n nodes, which have the images that its
-// tests' pods need.
+// newKubernetes starts a control plane and n nodes. The nodes have the images of the
+// tests' pods.
 func newKubernetes(t testing.TB, nodes int, cidrs ...string) *kubernetes {
 	t.Helper()
 	k := &kubernetes{t: t, programs: kubetest.NodePrograms(t), group: fmt.Sprintf("tulle-kubelet-%d-", os.Getpid())}
@@ -52,7 +52,7 @@ func newKubernetes(t testing.TB, nodes int, cidrs ...string) *kubernetes {
 	return k
 }
 
-// step runs a part of a test. If it fails, the test ends, because the other parts
+// step runs a part of a test. If it fails, the test ends, because the following parts
 // depend on it.
 func (k *kubernetes) step(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
@@ -60,7 +60,7 @@ func (k *kubernetes) step(t *testing.T, name string, f func(t *testing.T)) {
 	defer k.by(whole)
 	if !t.Run(name, func(t *testing.T) {
 		k.by(t)
-		// Do this while nodes still answer.
+		// Log this while the nodes still answer.
 		defer func() {
 			for _, n := range k.nodes {
 				n.logOutput()
@@ -72,7 +72,7 @@ func (k *kubernetes) step(t *testing.T, name string, f func(t *testing.T)) {
 	}
 }
 
-// by returns k with failures reported to t.
+// by makes k and its nodes report failures to t.
 func (k *kubernetes) by(t testing.TB) {
 	k.t = t
 	for _, n := range k.nodes {
@@ -80,7 +80,7 @@ func (k *kubernetes) by(t testing.TB) {
 	}
 }
 
-// join makes a host a node, which has all images.
+// join makes a host a node, and loads all images into it.
 func (k *kubernetes) join(h *clustertest.Host) *node {
 	k.t.Helper()
 	n := newNode(k.t, h, k.programs, k.kubeconfig, k.group+h.Name)
@@ -122,7 +122,7 @@ done`
 	})
 }
 
-// kubectl runs a kubectl command, whose words are separated by spaces.
+// kubectl runs a kubectl command with arguments separated by spaces.
 func (k *kubernetes) kubectl(command string) string {
 	k.t.Helper()
 	return kerneltest.Run(k.t, k.kubectlCommand(strings.Fields(command)...))
@@ -134,10 +134,10 @@ func (k *kubernetes) kubectlCommand(words ...string) *exec.Cmd {
 	return cmd
 }
 
-// page is what operators read.
+// page is the page that operators read.
 const page = "../../../Documentation/kubernetes.md"
 
-// documented runs the page's command that begins with the given words. It replaces
+// documented runs the command of the page that begins with the given words. It replaces
 // each of the page's placeholders with a given word.
 func (k *kubernetes) documented(beginning string, open ...string) string {
 	k.t.Helper()
@@ -155,7 +155,7 @@ func (k *kubernetes) commandOf(page, beginning string, open ...string) *exec.Cmd
 	return k.shell(strings.NewReplacer(open...).Replace(commandIn(k.t, page, beginning)))
 }
 
-// shell returns a shell command of an admin.
+// shell returns a shell command that an admin runs.
 func (k *kubernetes) shell(command string) *exec.Cmd {
 	cmd := k.EtcdHost().NS.Command("sh", "-c", command)
 	cmd.Env = append(os.Environ(), "PATH="+k.programs+":"+os.Getenv("PATH"), "KUBECONFIG="+k.kubeconfig, "HOME="+filepath.Dir(k.kubeconfig))
@@ -181,8 +181,8 @@ func commandIn(t testing.TB, page, beginning string) string {
 	return found[0]
 }
 
-// outputIn returns the lines of a page that follow the line with the given beginning,
-// up to the end of the block. If that line is no command, it is the first of them.
+// outputIn returns the lines of a page after the line with the given beginning, up to
+// the end of the block. If that line is not a command, it is the first of them.
 func outputIn(t testing.TB, page, beginning string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -226,7 +226,7 @@ func (k *kubernetes) tryGet(what string, to any) error {
 	return json.Unmarshal(out, to)
 }
 
-// eventually waits until f gives no error.
+// eventually waits until f returns no error.
 func (k *kubernetes) eventually(f func() error) {
 	k.t.Helper()
 	kerneltest.Eventually(k.t, patience, f)
@@ -324,7 +324,7 @@ func (k *kubernetes) addPod(name string, n *node) *pod {
 	return k.addPodAt(name, n, 0)
 }
 
-// addPodAt runs a pod on a node, with a port that is also the node's.
+// addPodAt runs a pod on a node, with a port that is also a port of the node.
 func (k *kubernetes) addPodAt(name string, n *node, hostPort int) *pod {
 	k.t.Helper()
 	k.apply(fmt.Sprintf(podManifest, name, n.Name, hostPort))

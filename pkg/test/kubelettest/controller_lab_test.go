@@ -47,7 +47,7 @@ func (k *kubernetes) controllers() []podObject {
 	return slices.DeleteFunc(k.pods(controllerSelector), func(p podObject) bool { return p.Metadata.DeletionTimestamp != "" })
 }
 
-// metrics returns what a node's replica serves at /metrics.
+// metrics returns the text that a node's replica serves at /metrics.
 func (k *kubernetes) metrics(n *node) (string, error) {
 	out, err := n.command(k.podProgram, "get", controllerURL+"/metrics").CombinedOutput()
 	if err != nil {
@@ -56,7 +56,7 @@ func (k *kubernetes) metrics(n *node) (string, error) {
 	return string(out), nil
 }
 
-// leading reports whether a node's replica says that it leads.
+// leading reports whether a node's replica is the leader by its own metrics.
 func (k *kubernetes) leading(n *node) bool {
 	text, err := k.metrics(n)
 	return err == nil && strings.Contains(text, "\ntulle_controller_leader 1\n")
@@ -97,7 +97,7 @@ func (k *kubernetes) leadership() string {
 	return name
 }
 
-// holder is leadership while the API server may not answer.
+// holder does what leadership does, while the API server may not answer.
 func (k *kubernetes) holder() (string, error) {
 	var lease struct {
 		Spec struct{ HolderIdentity string }
@@ -137,7 +137,7 @@ func (k *kubernetes) awaitPodCIDRs(name string) (cidrs []string) {
 	return cidrs
 }
 
-// wantDistinct fails the test unless every Node has podCIDRs of its own.
+// wantDistinct fails the test unless every Node has podCIDRs that no other Node has.
 func (k *kubernetes) wantDistinct() {
 	k.t.Helper()
 	var list struct{ Items []nodeObject }
@@ -156,7 +156,7 @@ func (k *kubernetes) wantDistinct() {
 	}
 }
 
-// arrivals are Nodes without kubelets, which come one after another.
+// arrivals are Nodes without kubelets, created one after another.
 type arrivals struct {
 	k    *kubernetes
 	name string
@@ -164,15 +164,16 @@ type arrivals struct {
 	all  sync.WaitGroup
 
 	mu     sync.Mutex
-	waits  []time.Duration // of each Node, until it had podCIDRs
+	waits  []time.Duration // how long each Node waited for podCIDRs
 	errors []error
 }
 
 // pace is the interval of arrivals. The manifest's range has blocks for 256 Nodes, and
-// those of Nodes that have gone rest.
+// the blocks of deleted Nodes rest for some time.
 const pace = time.Second
 
-// arrive lets Nodes come until stop. No pod runs on them, because they have no labels.
+// arrive creates Nodes until stop is called. No pod runs on them, because they have no
+// labels.
 func (k *kubernetes) arrive(name string) *arrivals {
 	k.t.Helper()
 	a := &arrivals{k: k, name: name, end: make(chan struct{})}
@@ -204,7 +205,7 @@ func (a *arrivals) one(name string) {
 			break
 		}
 		if time.Since(begin) > patience {
-			err = fmt.Errorf("%s has had no podCIDRs for %v", name, patience)
+			err = fmt.Errorf("%s has been without podCIDRs for %v", name, patience)
 		}
 		<-tick.C
 	}
@@ -216,7 +217,7 @@ func (a *arrivals) one(name string) {
 	}
 }
 
-// stop waits until all Nodes that came have podCIDRs, deletes them, and returns the
+// stop waits until all created Nodes have podCIDRs, deletes them, and returns the
 // longest wait.
 func (a *arrivals) stop(t testing.TB) time.Duration {
 	t.Helper()
@@ -227,14 +228,14 @@ func (a *arrivals) stop(t testing.TB) time.Duration {
 		t.Error(err)
 	}
 	if len(a.waits) == 0 {
-		t.Fatal("no Node came")
+		t.Fatal("no Node was created")
 	}
 	for i := range a.waits {
 		a.k.server.Do(http.MethodDelete, fmt.Sprintf("/api/v1/nodes/%s-%d", a.name, i), nil, nil)
 	}
 	slices.Sort(a.waits)
 	longest := a.waits[len(a.waits)-1]
-	t.Logf("%d Nodes came; until they had podCIDRs: median %v, longest %v", len(a.waits), a.waits[len(a.waits)/2], longest)
+	t.Logf("%d Nodes were created; their waits for podCIDRs: median %v, longest %v", len(a.waits), a.waits[len(a.waits)/2], longest)
 	return longest
 }
 
@@ -273,22 +274,22 @@ func (k *kubernetes) awaitReplicas(n int) {
 	})
 }
 
-// awaitLease waits until a replica other than one has the Lease, and returns how long
-// that took.
+// awaitLease waits until another replica holds the Lease, and returns how long that
+// took.
 func (k *kubernetes) awaitLease(other string) time.Duration {
 	k.t.Helper()
 	begin := time.Now()
 	k.eventually(func() error {
 		now, err := k.holder()
 		if err == nil && (now == other || now == "") {
-			err = fmt.Errorf("the Lease is that of %q", now)
+			err = fmt.Errorf("%q holds the Lease", now)
 		}
 		return err
 	})
 	return time.Since(begin)
 }
 
-// awaitReplica waits until a container other than id is the replica on a node, and
+// awaitReplica waits until a container other than id is the replica on a node, and is
 // ready.
 func (k *kubernetes) awaitReplica(n *node, id string) {
 	k.t.Helper()

@@ -13,7 +13,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 )
 
-// TestController runs a cluster whose kube-controller-manager does no node IPAM. Two
+// TestController runs a cluster whose kube-controller-manager runs no node IPAM. Two
 // replicas of tulle-controller run as users install them.
 func TestController(t *testing.T) {
 	k := newKubernetes(t, 2)
@@ -80,7 +80,7 @@ func TestController(t *testing.T) {
 		go func() {
 			deleted <- kerneltest.Try(k.kubectlCommand("delete", "pod", "-n", tulleNamespace, was.Metadata.Name))
 		}()
-		t.Logf("another replica has the Lease after %v", k.awaitLease(holder))
+		t.Logf("another replica holds the Lease after %v", k.awaitLease(holder))
 		if err := <-deleted; err != nil {
 			t.Error(err)
 		}
@@ -90,7 +90,7 @@ func TestController(t *testing.T) {
 		}
 		wantNoneLost(t, pings)
 	})
-	// The Lease lasts 15 s. Replicas look at it every 2 s.
+	// The Lease lasts 15 s. Replicas poll it every 2 s.
 	const mostWithout = 25 * time.Second
 	k.step(t, "leader killed", func(t *testing.T) {
 		n, was := k.leader()
@@ -98,7 +98,7 @@ func TestController(t *testing.T) {
 		holder := k.leadership()
 		coming := k.arrive("killed")
 		kerneltest.Run(t, n.command("kill", "-9", n.process(id)))
-		t.Logf("another replica has the Lease after %v", k.awaitLease(holder))
+		t.Logf("another replica holds the Lease after %v", k.awaitLease(holder))
 		k.awaitReplica(n, id)
 		if longest := coming.stop(t); longest > mostWithout {
 			t.Errorf("a Node waited %v for podCIDRs", longest)
@@ -111,7 +111,7 @@ func TestController(t *testing.T) {
 		coming := k.arrive("hung")
 		begin := time.Now()
 		kerneltest.Run(t, n.command("kill", "-STOP", n.process(id)))
-		t.Logf("another replica has the Lease after %v", k.awaitLease(holder))
+		t.Logf("another replica holds the Lease after %v", k.awaitLease(holder))
 		k.eventually(func() error {
 			for _, p := range k.controllers() {
 				if c := p.Status.ContainerStatuses; p.Metadata.UID == was.Metadata.UID && len(c) == 1 && !c[0].Ready {
@@ -139,7 +139,7 @@ func TestController(t *testing.T) {
 	k.wantDistinct()
 }
 
-// awaitTaint waits until a Node that is not ready has the taint that keeps pods away.
+// awaitTaint waits until a Node that is not ready has the taint that keeps pods off it.
 func (k *kubernetes) awaitTaint(n *node) {
 	k.t.Helper()
 	k.eventually(func() error {
@@ -156,7 +156,7 @@ func (k *kubernetes) awaitTaint(n *node) {
 	})
 }
 
-// confined checks what the kernel allows a replica's process.
+// confined checks the limits that the kernel sets for a replica's process.
 func confined(t *testing.T, k *kubernetes) {
 	n, p := k.leader()
 	id := containerID(p, controllerName)
@@ -172,13 +172,14 @@ func confined(t *testing.T, k *kubernetes) {
 	}
 	mounts := kerneltest.Run(t, n.command("cat", proc+"/mounts"))
 	if root := regexp.MustCompile(`(?m)^\S+ / \S+ (\S+)`).FindStringSubmatch(mounts); root == nil || !slices.Contains(strings.Split(root[1], ","), "ro") {
-		t.Errorf("its file system can be written: %q", root)
+		t.Errorf("its root file system is writable: %q", root)
 	}
 }
 
 var versionLabel = regexp.MustCompile(`v0\.1\.0`)
 
-// upgradeController rolls out another version while Nodes come, and rolls it back.
+// upgradeController rolls out another version while Nodes are created, and rolls it
+// back.
 func (k *kubernetes) upgradeController(t *testing.T, manifest string, from, to *pod) {
 	const next = "v0.2.0"
 	name := imageLine.FindStringSubmatch(manifest)[1]
@@ -207,7 +208,7 @@ func (k *kubernetes) upgradeController(t *testing.T, manifest string, from, to *
 	wantNoneLost(t, pings)
 }
 
-// installPage is what operators read of tulle-controller.
+// installPage is the page that operators read to install tulle-controller.
 const installPage = "../../../Documentation/controller-install.md"
 
 // documentedIn runs the only command of a page that begins with the given words.

@@ -45,7 +45,7 @@ func flannelImages(t testing.TB, f flanneltest.Flannel) [][]byte {
 	}
 	extensions, err := filepath.Glob("/usr/lib/*/xtables/*.so")
 	if err != nil || len(extensions) == 0 {
-		t.Fatalf("there are no extensions of iptables: %v", err)
+		t.Fatalf("cannot find the extensions of iptables: %v", err)
 	}
 	for _, path := range extensions {
 		daemon.files[path[1:]] = path
@@ -57,7 +57,7 @@ func flannelImages(t testing.TB, f flanneltest.Flannel) [][]byte {
 	return [][]byte{daemon.archive(t), plugin.archive(t)}
 }
 
-// cniPlugins puts the standard plugins where kubeadm's packages put them.
+// cniPlugins copies the standard plugins to where kubeadm's packages install them.
 func (n *node) cniPlugins() {
 	n.t.Helper()
 	kerneltest.Run(n.t, n.command("sh", "-c", `mkdir -p /opt/cni/bin && cd /usr/lib/cni && cp bridge host-local loopback portmap /opt/cni/bin`))
@@ -91,8 +91,7 @@ func (k *kubernetes) installFlannel() {
 	k.awaitNodes("Ready", "True")
 }
 
-// TestFlannel replaces flannel with tulle under running pods, and tulle with flannel
-// again.
+// TestFlannel replaces flannel with tulle while pods run, and tulle with flannel again.
 func TestFlannel(t *testing.T) {
 	k := newFlannel(t)
 	one, two := k.nodes[0], k.nodes[1]
@@ -116,7 +115,7 @@ func TestFlannel(t *testing.T) {
 		wantNoneLost(t, pings)
 		k.kubectl("delete pod gone --wait")
 		if _, err := os.Stat(one.path("/var/lib/cni/networks/cbr0/" + gone.Addr[subnet.IPv4].String())); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("the address of a pod that is gone is still taken: %v", err)
+			t.Errorf("the address of a deleted pod is still in use: %v", err)
 		}
 		for _, n := range k.nodes {
 			if rules := kerneltest.Run(t, n.command("iptables-save")); strings.Contains(rules, "FLANNEL") {
@@ -138,7 +137,7 @@ func TestFlannel(t *testing.T) {
 	})
 }
 
-// addresses are the pods' addresses, with the pod that has each.
+// addresses are the addresses of all pods, and which pod has each.
 type addresses map[netip.Addr]string
 
 func (seen addresses) distinct(t *testing.T, pods ...*pod) {

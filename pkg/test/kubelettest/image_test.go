@@ -24,19 +24,19 @@ import (
 type image struct {
 	name       string
 	entrypoint []string
-	// files are the contents, by path in the image, with their paths on the machine. A
+	// files are the contents: the path on the machine for each path in the image. A
 	// path that begins with "->" is the target of a symbolic link.
 	files map[string]string
 }
 
-// addProgram adds a program of the machine to the image, and the libraries that it
-// needs.
+// addProgram adds a program of this machine to the image, and the libraries that the
+// program needs.
 func (im *image) addProgram(t testing.TB, at, program string) {
 	t.Helper()
 	im.files[at] = program
 	out, err := exec.Command("ldd", program).CombinedOutput()
 	if err != nil {
-		return // it is linked statically
+		return // a statically linked program
 	}
 	for line := range strings.Lines(string(out)) {
 		for _, word := range strings.Fields(line) {
@@ -145,8 +145,8 @@ func podProgram(t testing.TB) string {
 	return to
 }
 
-// tulleImage returns the image that make image builds of this tree, for this
-// processor, under a name.
+// tulleImage returns the image that make image builds of this tree, for this processor,
+// under a name.
 func tulleImage(t testing.TB, name string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -160,7 +160,7 @@ func tulleImage(t testing.TB, name string) []byte {
 		cmd.Dir, cmd.Env = "../../..", environment
 		kerneltest.Run(t, cmd)
 	}
-	// The image's index has its version only; containerd needs its whole name.
+	// The image's index has only its version, but containerd needs the full name.
 	index := filepath.Join(dir, "image", "index.json")
 	text, err := os.ReadFile(index)
 	if err != nil {

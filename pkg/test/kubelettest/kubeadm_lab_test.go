@@ -26,11 +26,12 @@ type kubeadmCluster struct {
 	proxy   []byte   // image of kube-proxy
 }
 
-// joinToken is what a node proves itself with.
+// joinToken is the token with which a node authenticates itself.
 const joinToken = "tullet.0123456789abcdef"
 
-// initConfig is kubeadm's, with a place for a node's addresses, etcd's URL, and the
-// configs of kubelet and kube-proxy. Kubeadm sets who may talk to the kubelet.
+// initConfig is kubeadm's config for the first node. The placeholders are the node's
+// addresses, etcd's URL, and the configs of kubelet and kube-proxy. Kubeadm sets who
+// may send requests to the kubelet.
 const initConfig = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 localAPIEndpoint: {advertiseAddress: %[1]s}
@@ -50,7 +51,7 @@ etcd: {external: {endpoints: ["%[4]s"]}}
 
 const registration = `{name: %[2]s, criSocket: "unix:///run/containerd/containerd.sock", kubeletExtraArgs: [{name: node-ip, value: "%[3]s"}]}`
 
-// joinConfig is that of another node.
+// joinConfig is kubeadm's config for another node.
 const joinConfig = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: JoinConfiguration
 discovery: {bootstrapToken: {token: ` + joinToken + `, apiServerEndpoint: "%[1]s:6443", unsafeSkipCAVerification: true}}
@@ -95,7 +96,7 @@ func newKubeadm(t testing.TB, nodes int) *kubeadmCluster {
 	return k
 }
 
-// add boots a host that kubeadm has not seen yet.
+// add boots a host that has not joined a cluster.
 func (k *kubeadmCluster) add(h *clustertest.Host) *node {
 	k.t.Helper()
 	dir := k.t.TempDir()
@@ -122,8 +123,8 @@ func (k *kubeadmCluster) runKubeadm(n *node, config string, args ...string) stri
 	return kerneltest.Run(k.t, n.command(append([]string{k.kubeadm}, append(args, "--config", path)...)...))
 }
 
-// onNode returns a shell command of root on a node that has the programs of the
-// cluster, and a folder of others.
+// onNode returns a shell command that root runs on a node. The command finds the
+// cluster's programs, and a folder of others.
 func (k *kubeadmCluster) onNode(n *node, programs, command string) *exec.Cmd {
 	cmd := n.command("sh", "-c", command)
 	cmd.Env = append(cmd.Env, "PATH="+programs+":"+k.programs+":"+filepath.Dir(k.kubeadm)+":/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "KUBECONFIG=/etc/kubernetes/admin.conf")

@@ -20,9 +20,9 @@ const (
 	off = on + ",-node-ipam-controller"
 )
 
-// TestTakeOverFromKubeadm takes node IPAM over from the kube-controller-manager of a
-// cluster that kubeadm made, with the commands of the page in their order, and gives it
-// back.
+// TestTakeOverFromKubeadm moves node IPAM from the kube-controller-manager of a cluster
+// that kubeadm made to tulle-controller, and back. It runs the page's commands in their
+// order.
 func TestTakeOverFromKubeadm(t *testing.T) {
 	k := newKubeadm(t, 2)
 	programs := t.TempDir()
@@ -47,7 +47,7 @@ func TestTakeOverFromKubeadm(t *testing.T) {
 	})
 	plan := func(t *testing.T) {
 		if said := k.documentedOn(one, programs, "tulle-controller plan --kubeconfig=/etc/kubernetes/admin.conf "); said != "nothing to write" {
-			t.Errorf("plan says %s", said)
+			t.Errorf("plan prints %s", said)
 		}
 	}
 	k.step(t, "plan", plan)
@@ -141,7 +141,8 @@ func (k *kubeadmCluster) awaitManager(flag string) {
 	})
 }
 
-// editKubeadmConfig replaces a line in the ConfigMap of kubeadm as people do.
+// editKubeadmConfig replaces a line in kubeadm's ConfigMap with kubectl edit, as people
+// do.
 func (k *kubeadmCluster) editKubeadmConfig(old, now string) {
 	k.t.Helper()
 	dir := k.t.TempDir()

@@ -17,7 +17,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestLife runs tulle's DaemonSet through what happens in clusters.
+// TestLife exposes tulle's DaemonSet to the events of a cluster's life.
 func TestLife(t *testing.T) {
 	k := newKubernetes(t, 2, "10.244.0.0/16")
 	one, two := k.nodes[0], k.nodes[1]
@@ -59,14 +59,14 @@ func TestLife(t *testing.T) {
 		wantNoneLost(t, pings)
 	})
 	k.step(t, "crash without the API server", func(t *testing.T) {
-		// The API server cannot answer now.
+		// Read the ID while the API server answers.
 		id := containerID(k.tulled(one), tulleContainer)
 		k.server.Kill()
 		pings := k.bothWays(from, to)
 		kerneltest.Run(t, one.command("kill", "-9", one.process(id)))
 		k.eventually(func() error {
 			if k.readyz(one) == nil {
-				return fmt.Errorf("tulled has not ended")
+				return fmt.Errorf("tulled has not exited")
 			}
 			return nil
 		})
@@ -89,7 +89,7 @@ func TestLife(t *testing.T) {
 	k.step(t, "another subnet", func(t *testing.T) { anotherSubnet(t, k, from) })
 }
 
-// TestBothFamilies rolls out a dual-stack network, and removes it at the end.
+// TestBothFamilies installs a dual-stack network, and removes it at the end.
 func TestBothFamilies(t *testing.T) {
 	k := newKubernetes(t, 2, "10.244.0.0/16", "fd00:10:244::/56")
 	const one, both = `"Network": "10.244.0.0/16"`, `"Network": "10.244.0.0/16", "EnableIPv6": true, "IPv6Network": "fd00:10:244::/56"`
@@ -120,10 +120,10 @@ func TestBothFamilies(t *testing.T) {
 	k.step(t, "uninstall", func(t *testing.T) {
 		k.documented("kubectl -n tulle-system patch daemonset tulled --type=json")
 		k.eventually(func() error {
-			// A pod that is still being created has none.
+			// A pod that is still being created has no log.
 			said, err := k.documentedCommand("kubectl -n tulle-system logs").CombinedOutput()
 			if n := bytes.Count(said, []byte("this host has nothing of tulle's")); err == nil && n < len(k.nodes) {
-				err = fmt.Errorf("%d nodes say that they have been cleaned up", n)
+				err = fmt.Errorf("%d nodes report that they are clean", n)
 			}
 			if err != nil {
 				err = fmt.Errorf("%w: %s", err, said)
@@ -138,13 +138,13 @@ func TestBothFamilies(t *testing.T) {
 			tables := kerneltest.Run(t, n.command("nft", "list", "tables"))
 			files := kerneltest.Run(t, n.command("ls", "-A", "/etc/cni/net.d", "/run/flannel"))
 			if left != "" || strings.Contains(tables, "tulle") || strings.Contains(files, "conflist") || strings.Contains(files, "subnet.env") {
-				t.Errorf("%s has left: %s\n%s\n%s", n.Name, left, tables, files)
+				t.Errorf("%s still has: %s\n%s\n%s", n.Name, left, tables, files)
 			}
 		}
 	})
 }
 
-// services checks that pods are reachable in all the ways that Kubernetes offers.
+// services checks that pods are reachable in each way that Kubernetes offers.
 func services(t *testing.T, k *kubernetes, from, to *pod) {
 	k.apply(fmt.Sprintf(`apiVersion: v1
 kind: Service
@@ -196,7 +196,7 @@ spec: {type: NodePort, selector: {app: %[1]s}, ports: [{port: 80, targetPort: %[
 	answers(outside, k.EtcdHost().Name, inPod)
 }
 
-// comesAndGoes adds a node, and removes it for good.
+// comesAndGoes adds a node, and removes it permanently.
 func comesAndGoes(t *testing.T, k *kubernetes, from *pod) {
 	others := k.nodes
 	three := k.join(k.AddHosts(1)[0])
@@ -250,7 +250,7 @@ func anotherSubnet(t *testing.T, k *kubernetes, from *pod) {
 	t.Log(k.status(t, two))
 }
 
-// peers returns what a node's daemon knows of other nodes.
+// peers returns the peers as a node's daemon sees them.
 func peers(t *testing.T, k *kubernetes, n *node) []json.RawMessage {
 	t.Helper()
 	text := kerneltest.Run(t, k.inTulled(n, "/tulled", "peers", "--output=json"))
@@ -277,7 +277,8 @@ func wantNoneLost(t *testing.T, pings []*clustertest.Stream) {
 	}
 }
 
-// awaitRestart waits until a container other than id is the node's daemon, and ready.
+// awaitRestart waits until a container other than id is the node's daemon, and is
+// ready.
 func (k *kubernetes) awaitRestart(n *node, id string) {
 	k.t.Helper()
 	k.eventually(func() error {
@@ -290,7 +291,7 @@ func (k *kubernetes) awaitRestart(n *node, id string) {
 	k.awaitTulle()
 }
 
-// findPodAfter waits until a pod that ran runs again.
+// findPodAfter waits until the pod runs again in another container.
 func (k *kubernetes) findPodAfter(p *pod) *pod {
 	k.t.Helper()
 	k.eventually(func() error {
@@ -299,7 +300,7 @@ func (k *kubernetes) findPodAfter(p *pod) *pod {
 			return err
 		}
 		if id := containerID(object, "pod"); id == "" || id == p.container {
-			return fmt.Errorf("%s still is what it was", p.name)
+			return fmt.Errorf("%s still runs in its first container", p.name)
 		}
 		return nil
 	})

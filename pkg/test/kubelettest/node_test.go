@@ -20,20 +20,20 @@ import (
 // patience is the time limit of a wait before the test fails.
 const patience = 2 * time.Minute
 
-// node is a host that runs containerd, a kubelet and a kube-proxy. What it has
-// written to its disk outlives a reboot.
+// node is a host that runs containerd, a kubelet and a kube-proxy. The files on its
+// disk outlive a reboot.
 type node struct {
 	*clustertest.Host
 	t        testing.TB
-	group    string   // of all that runs on it
-	services []string // the environment that says what runs
+	group    string   // control group of everything that runs on it
+	services []string // environment variables that name the services to run
 	daemon   *clustertest.Daemon
-	pid      string // of the first process
+	pid      string // process ID of the first process
 }
 
-// power moves the shell into control groups of the node's, and continues where those
-// are the root. The shell's own groups show whether the machine has one tree of them
-// or one for each controller.
+// power moves the shell into control groups of the node, and continues in a namespace
+// where those are the root. The shell's own groups show whether the machine has one
+// tree of groups or one for each controller.
 const power = `set -eu
 group=$1
 shift
@@ -57,7 +57,7 @@ umount -l /mnt
 exec unshare --cgroup --mount sh -c "$@"`
 
 // groups mounts the control groups as the node sees them, and continues in more
-// namespaces. In a single tree, a group with subgroups has no processes itself.
+// namespaces. In a single tree, a group with subgroups has no processes of its own.
 const groups = `set -eu
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 tmpfs /mnt
@@ -74,9 +74,9 @@ for tree in $trees; do
 done
 exec unshare --mount --pid --ipc --fork --kill-child sh -c "$@"`
 
-// firmware creates a node's view of files: the machine's, with the node's changes on
-// a disk of its own. A kubelet finds the kernel settings that it would change, and
-// that are the machine's, already set.
+// firmware creates a node's view of files: the machine's, with the node's changes on a
+// disk of its own. The kernel settings that a kubelet would change are the machine's,
+// so it finds them already set.
 const firmware = `set -eu
 dir=$1
 shift
@@ -132,7 +132,7 @@ state = "/run/containerd"
     conf_dir = "/etc/cni/net.d"
 `
 
-// kubeletConfig disables what manages the machine's memory and disk.
+// kubeletConfig disables the functions that manage the machine's memory and disk.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
@@ -151,7 +151,7 @@ nodeStatusUpdateFrequency: 2s
 syncFrequency: 10s
 `
 
-// proxyConfig disables what manages the machine's table of connections.
+// proxyConfig disables the settings of the machine's connection tracking table.
 const proxyConfig = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: nftables
@@ -181,7 +181,7 @@ func containerdService(t testing.TB, dir string) []string {
 	return []string{containerd, "--config", writeFile(t, dir, "containerd.toml", containerdConfig)}
 }
 
-// writeFile writes a file that a node runs, and returns its path.
+// writeFile writes a file that the node uses, and returns its path.
 func writeFile(t testing.TB, dir, name, content string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -220,7 +220,7 @@ func (n *node) boot() {
 			return err
 		}
 		if n.pid = strings.TrimSpace(string(children)); n.pid == "" {
-			return fmt.Errorf("%s has not begun to boot", n.Name)
+			return fmt.Errorf("%s has not started to boot", n.Name)
 		}
 		// Without a socket, ctr would wait for long.
 		if _, err := os.Stat(n.path("/run/containerd/containerd.sock")); err != nil {
@@ -240,8 +240,8 @@ func (n *node) load(archives ...[]byte) {
 	}
 }
 
-// reboot ends all processes of the node at once, removes from its kernel what no
-// reboot keeps, and boots it.
+// reboot ends all processes of the node at once, removes from its kernel what a reboot
+// removes, and boots it.
 func (n *node) reboot() {
 	n.t.Helper()
 	first := "/proc/" + n.pid
@@ -257,7 +257,7 @@ func (n *node) reboot() {
 		name := strings.TrimSuffix(strings.Fields(line)[1], ":")
 		name, _, _ = strings.Cut(name, "@")
 		if name != "lo" && name != clustertest.Uplink {
-			// The deletion of its peer may have removed it already.
+			// Deleting its peer may have removed it already.
 			_ = n.NS.Command("ip", "link", "delete", name).Run()
 		}
 	}
@@ -287,7 +287,7 @@ func (n *node) logOutput() {
 	}
 }
 
-// path returns the path of a node's file for other processes.
+// path returns the path at which other processes find a node's file.
 func (n *node) path(file string) string { return filepath.Join("/proc", n.pid, "root", file) }
 
 // command returns a command that runs on the node.

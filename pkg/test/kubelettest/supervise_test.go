@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// supervised is the variable that makes the test binary a node's first process.
+// supervised is the environment variable that makes the test binary a node's first
+// process.
 const supervised = "TULLE_KUBELETTEST_RUNS"
 
 // superviseMain does not return in a process that is a node's first.
@@ -22,7 +23,7 @@ func superviseMain() {
 	}
 }
 
-// supervise does for a node what systemd does: it runs services, restarts one a
+// supervise does for a node what systemd does: it runs services, restarts a service a
 // second after it has ended, and reaps orphaned processes.
 func supervise(text string) error {
 	var services [][]string
@@ -56,7 +57,7 @@ func supervise(text string) error {
 	}
 }
 
-// startService starts a service with its output in /var/log, under its name.
+// startService starts a service. Its output goes to a file of its name in /var/log.
 func startService(command []string) (int, error) {
 	log, err := os.OpenFile(logOf(filepath.Base(command[0])), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

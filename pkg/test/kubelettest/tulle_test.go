@@ -27,8 +27,8 @@ const tulleManifest = "../../../dist/kubernetes/tulle.yaml"
 
 var imageLine = regexp.MustCompile(`(?m)^\s+image: "?([^\s"]+)"?$`)
 
-// loadTulle gives all nodes the image of this tree under the name in the manifest,
-// and returns the manifest.
+// loadTulle loads the image of this tree into all nodes, under the name in the
+// manifest. It returns the manifest.
 func (k *kubernetes) loadTulle() (manifest string) {
 	k.t.Helper()
 	text, err := os.ReadFile(tulleManifest)
@@ -83,7 +83,7 @@ func (k *kubernetes) readyz(n *node) error {
 
 var complaint = regexp.MustCompile(`(?m)^\S+ std(?:out|err) F [WEF]\d{4} .*$`)
 
-// wantNoComplaint fails the test if a running daemon has logged an error.
+// wantNoComplaint fails the test if a running daemon has logged a warning or an error.
 func (k *kubernetes) wantNoComplaint(t testing.TB) {
 	t.Helper()
 	for _, n := range k.nodes {

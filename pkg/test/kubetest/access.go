@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 )
 
-// adminToken is the admin's token. Only tests reach a server that knows it.
+// adminToken is the admin's token. Only tests reach a server that accepts it.
 const adminToken = "admin-of-a-test"
 
 const rbac = "/apis/rbac.authorization.k8s.io/v1/"
@@ -24,12 +24,12 @@ type Rule struct {
 	APIGroups []string `json:"apiGroups"`
 	Resources []string `json:"resources"`
 	Verbs     []string `json:"verbs"`
-	// ResourceNames are the only objects that the rule is about; none means all.
+	// ResourceNames limits the rule to these objects; none means all.
 	ResourceNames []string `json:"resourceNames,omitempty"`
 }
 
-// ControllerRules are all rights that tulle-controller has. It needs those of
-// ClusterCIDRs only if podCIDRs come from these.
+// ControllerRules are all RBAC rules that tulle-controller needs. It needs those of
+// ClusterCIDRs only if podCIDRs come from ClusterCIDRs.
 var ControllerRules = []Rule{
 	{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch", "patch"}},
 	{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}},
@@ -40,13 +40,13 @@ var ControllerRules = []Rule{
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "update", "list", "watch"}, ResourceNames: []string{"tulle-controller"}},
 }
 
-// ServiceAccount creates a service account with the rights of the rules only. It
-// returns the path of a kubeconfig with the account's token.
+// ServiceAccount creates a service account with the rules only. It returns the path of
+// a kubeconfig with the account's token.
 func (c *Cluster) ServiceAccount(namespace, name string, rules ...Rule) (kubeconfig string) {
 	c.t.Helper()
 	named := map[string]any{"name": name}
-	// The API server creates its own namespaces a moment after it is ready.
-	c.await("there is the namespace "+namespace, func() error {
+	// The API server creates its own namespaces some time after it is ready.
+	c.await("the API server has the namespace "+namespace, func() error {
 		return c.Try(http.MethodGet, "/api/v1/namespaces/"+namespace, nil, nil)
 	})
 	c.Do(http.MethodPost, "/api/v1/namespaces/"+namespace+"/serviceaccounts", map[string]any{"metadata": named}, nil)
@@ -58,8 +58,7 @@ func (c *Cluster) ServiceAccount(namespace, name string, rules ...Rule) (kubecon
 	return c.Kubeconfig(c.Token(namespace, name).Text)
 }
 
-// Allow sets the rights of a service account to those of the rules. Without rules it
-// has none.
+// Allow replaces the rules of a service account. Without rules it may do nothing.
 func (c *Cluster) Allow(name string, rules ...Rule) {
 	c.t.Helper()
 	if rules == nil {
@@ -91,14 +90,14 @@ func (c *Cluster) Token(namespace, account string) Token {
 	return Token{token.Status.Token, c, secrets + "/" + name}
 }
 
-// Revoke makes a token invalid. The API server caches for up to ten seconds that it
-// was valid, and continues the watches that it began.
+// Revoke makes a token invalid. The API server caches valid tokens for up to ten
+// seconds, and continues the watches that it began.
 func (k Token) Revoke() {
 	k.cluster.t.Helper()
 	k.cluster.Do(http.MethodDelete, k.secret, nil, nil)
 }
 
-// CAFile returns the path of the certificate that clients trust.
+// CAFile returns the path of the CA certificate that clients trust.
 func (c *Cluster) CAFile() string { return c.files.CA }
 
 // Admin writes a kubeconfig for an admin, and returns its path.
@@ -113,8 +112,8 @@ func (c *Cluster) Kubeconfig(token string) string {
 	return c.kubeconfig(c.URL, map[string]any{"token": token})
 }
 
-// KubeconfigAt writes a kubeconfig with another URL, for example a proxy's, and the
-// path of a file with a token.
+// KubeconfigAt writes a kubeconfig with another URL, such as a proxy's, and the path of
+// a file with a token.
 func (c *Cluster) KubeconfigAt(url, tokenFile string) string {
 	c.t.Helper()
 	return c.kubeconfig(url, map[string]any{"tokenFile": tokenFile})

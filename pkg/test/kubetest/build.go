@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// modules is where the modules are that programs are built from, below the root of
-// this module. A change of what nodes run does not rebuild the servers.
+// modules is the folder of the modules whose programs are built, below the root of this
+// module. A change of the nodes' module does not rebuild the servers.
 const modules = "pkg/test/kubetest"
 
 // Version is the version of Kubernetes.

@@ -37,23 +37,23 @@ const patience = 2 * time.Minute
 
 // Options are the features and the location of a cluster.
 type Options struct {
-	// ClusterCIDRs are the networks from which kube-controller-manager gives Nodes
-	// podCIDRs, one per family. Without any, it gives none.
+	// ClusterCIDRs are the networks from which kube-controller-manager assigns podCIDRs
+	// to Nodes, one per family. Without any, it assigns none.
 	ClusterCIDRs []string
 	// MaskIPv4 and MaskIPv6 are the lengths of podCIDRs; zero means 24 and 64.
 	MaskIPv4, MaskIPv6 int
-	// Flags are more flags of the API server.
+	// Flags are additional flags of the API server.
 	Flags []string
-	// Namespace is the name of the network namespace to run in. If it is empty, that is
-	// this process's own. A namespace needs an Address.
+	// Namespace is the name of the network namespace to run in. If it is empty, the
+	// servers run in that of this process. A namespace needs an Address.
 	Namespace string
-	// Address is where all servers listen. If it is the zero Addr, that is an address of
-	// the loopback.
+	// Address is the address at which all servers listen. The zero Addr means an
+	// address of the loopback.
 	Address netip.Addr
 	// EtcdProgram is the path of another etcd, for tests against an older version.
 	EtcdProgram string
-	// Nodes adds what nodes need to run pods: all controllers, except node IPAM without
-	// ClusterCIDRs, a scheduler, and the service kubernetes. It needs an Address.
+	// Nodes adds what nodes need to run pods: all controllers, a scheduler, and the
+	// service kubernetes. Node IPAM runs only with ClusterCIDRs. It needs an Address.
 	Nodes bool
 }
 
@@ -73,7 +73,7 @@ type Cluster struct {
 	server   *kerneltest.Process
 	client   *http.Client
 	command  []string
-	proxies  uint16 // how many there are
+	proxies  uint16 // number of controller managers
 }
 
 // Start runs a control plane, and waits until it is ready.
@@ -93,7 +93,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	certtest.New(t).Write(c.files, o.Address, 24*time.Hour, serviceAddress)
 	c.accounts = c.serviceAccountKey()
 	tokens := c.write("tokens.csv", adminToken+`,admin,admin,"system:masters"`+"\n")
-	flags := []string{"--endpoint-reconciler-type=none"} // there is no service of a loopback address
+	flags := []string{"--endpoint-reconciler-type=none"} // the service kubernetes cannot have a loopback address
 	if o.Nodes {
 		flags = []string{"--endpoint-reconciler-type=lease", "--kubelet-preferred-address-types=InternalIP"}
 	}
@@ -137,7 +137,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// manager runs a controller manager that gives Nodes podCIDRs as the options say.
+// manager runs a controller manager that assigns podCIDRs as the options require.
 func (c *Cluster) manager(flags ...string) {
 	o := c.options
 	if len(o.ClusterCIDRs) > 0 {
@@ -153,8 +153,9 @@ func (c *Cluster) manager(flags ...string) {
 	c.Manager(c.Admin(), flags...)
 }
 
-// Manager runs a kube-controller-manager as the owner of a kubeconfig. It gives Nodes
-// podCIDRs as the flags say, and does nothing else unless they name other controllers.
+// Manager runs a kube-controller-manager as the owner of a kubeconfig. It assigns
+// podCIDRs to Nodes as the flags require, and runs no other controller unless the flags
+// name it.
 func (c *Cluster) Manager(kubeconfig string, flags ...string) *kerneltest.Process {
 	c.t.Helper()
 	return c.help(append([]string{
@@ -163,7 +164,7 @@ func (c *Cluster) Manager(kubeconfig string, flags ...string) *kerneltest.Proces
 	}, flags...)...)
 }
 
-// help runs a program beside the servers, until the test ends.
+// help runs a program in addition to the servers until the test ends.
 func (c *Cluster) help(command ...string) *kerneltest.Process {
 	c.t.Helper()
 	p := kerneltest.Launch(c.t, c.options.Namespace, nil, command...)
@@ -184,12 +185,12 @@ func (c *Cluster) Kill() {
 func (c *Cluster) Restart() {
 	c.t.Helper()
 	c.Kill()
-	c.client.CloseIdleConnections() // those of the killed server
+	c.client.CloseIdleConnections() // closes connections to the killed server
 	c.server = kerneltest.Launch(c.t, c.options.Namespace, nil, c.command...)
 	c.Ready()
 }
 
-// Ready waits until the API server says that it is.
+// Ready waits until the API server reports that it is ready.
 func (c *Cluster) Ready() {
 	c.t.Helper()
 	c.await("the API server is ready", func() error {
@@ -211,7 +212,7 @@ func (c *Cluster) Freeze() {
 	c.server.Freeze()
 }
 
-// Thaw ends Freeze.
+// Thaw undoes Freeze.
 func (c *Cluster) Thaw() {
 	c.t.Helper()
 	c.server.Thaw()
@@ -220,7 +221,8 @@ func (c *Cluster) Thaw() {
 // PID returns the process ID of the API server.
 func (c *Cluster) PID() int { return c.server.PID() }
 
-// await waits until f returns no error.
+// await waits until f returns no error, and fails the test after patience. what
+// completes the sentence "waiting until".
 func (c *Cluster) await(what string, f func() error) {
 	c.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -231,7 +233,7 @@ func (c *Cluster) await(what string, f func() error) {
 			return
 		}
 		if c.server.Over() || time.Now().After(deadline) {
-			c.t.Fatalf("waited in vain until %s: %v\n%s", what, err, c.server.Said())
+			c.t.Fatalf("timed out waiting until %s: %v\n%s", what, err, c.server.Said())
 		}
 	}
 }
@@ -240,7 +242,7 @@ func (c *Cluster) await(what string, f func() error) {
 func (c *Cluster) Client() *http.Client { return c.client }
 
 // Do sends an admin's request, which must succeed. It sends an object as JSON, and
-// reads the answer into another, if there is one.
+// decodes the answer into another, if there is one.
 func (c *Cluster) Do(method, path string, object any, answer any) {
 	c.t.Helper()
 	if err := c.Try(method, path, object, answer); err != nil {
@@ -248,7 +250,7 @@ func (c *Cluster) Do(method, path string, object any, answer any) {
 	}
 }
 
-// Try is Do for a request that may fail.
+// Try does what Do does, for a request that may fail.
 func (c *Cluster) Try(method, path string, object any, answer any) error {
 	text, err := json.Marshal(object)
 	if err != nil {

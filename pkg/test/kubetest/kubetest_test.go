@@ -25,8 +25,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestControlPlaneRunsInANamespace runs a control plane on a host of a cluster. Another host reaches
-// it, and then does not.
+// TestControlPlaneRunsInANamespace runs a control plane on a host of a cluster. It
+// checks that another host reaches the control plane, and that it does not while the
+// control plane fails.
 func TestControlPlaneRunsInANamespace(t *testing.T) {
 	hosts := clustertest.New(t, clustertest.Options{Hosts: 1})
 	at := clustertest.EtcdAddrs(1)[0]

@@ -16,7 +16,7 @@ import (
 const registrations = 32
 
 // Register creates Nodes in their order, many at the same time, as their kubelets do.
-// It calls each after a Node was created, if that is not nil, from several goroutines.
+// Unless each is nil, it calls each after it created a Node, from several goroutines.
 func (c *Cluster) Register(each func(name string), nodes ...*corev1.Node) {
 	c.t.Helper()
 	work := make(chan *corev1.Node)

@@ -21,7 +21,7 @@ import (
 // the next port.
 const proxyPort = 6444
 
-// Proxy is between clients and the API server. It behaves as a server that is far
+// Proxy is between clients and the API server. It can behave like a server that is far
 // away or overloaded.
 type Proxy struct {
 	// URL is what clients use instead of the API server's.
@@ -103,39 +103,39 @@ func (c *Cluster) Proxy() *Proxy {
 	return p
 }
 
-// Answer sends each request for which f returns a handler to that handler. A nil f
-// passes all on.
+// Answer makes the handler that f returns answer a request. The proxy forwards requests
+// if f or the handler is nil.
 func (p *Proxy) Answer(f func(*http.Request) http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answer = f
 }
 
-// Delay sets how long every request waits before it is passed on.
+// Delay sets how long every request waits before the proxy forwards it.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
 }
 
-// Asked returns how many requests of a method there were.
+// Asked returns the number of requests of a method so far.
 func (p *Proxy) Asked(method string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked[method]
 }
 
-// Reset breaks all connections, as a firewall does that loses its state.
+// Reset breaks all connections, as a firewall that loses its state does.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
-		_ = c.SetLinger(0) // it may be closed already
+		_ = c.SetLinger(0) // it may already be closed
 		_ = c.TCPConn.Close()
 	}
 }
 
-// tracked is a connection that the proxy keeps in a list while it lasts.
+// tracked is a connection that the proxy keeps in a list until it is closed.
 type tracked struct {
 	*net.TCPConn
 	proxy *Proxy

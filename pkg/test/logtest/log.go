@@ -25,7 +25,7 @@ import (
 // most is the limit of what a Log keeps between two calls of Take.
 const most = 16 << 20
 
-// Log is what was logged.
+// Log collects what was logged.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -57,7 +57,7 @@ func (l *Log) Keep() {
 func (l *Log) keep(verbosity int) {
 	flags := flag.NewFlagSet("", flag.PanicOnError)
 	klog.InitFlags(flags)
-	_ = flags.Parse([]string{ // or it panics
+	_ = flags.Parse([]string{ // otherwise it panics
 		"-logtostderr=false", "-alsologtostderr=false", "-stderrthreshold=FATAL", "-one_output", fmt.Sprintf("-v=%d", verbosity),
 	})
 	klog.SetOutput(l)
@@ -80,7 +80,7 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
-// Take returns each line since the last Take, without time and place.
+// Take returns each line since the last Take, without time and source position.
 func (l *Log) Take() []string {
 	klog.Flush()
 	l.mu.Lock()
@@ -95,7 +95,7 @@ func (l *Log) Take() []string {
 	return lines
 }
 
-// Count returns how many lines contain all these parts.
+// Count returns how many lines contain all parts.
 func (l *Log) Count(parts ...string) (n int) {
 lines:
 	for line := range strings.Lines(l.String()) {

@@ -8,7 +8,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TestCaptureHasLinesByVerbosity checks which lines a captured log has, by verbosity.
+// TestCaptureHasLinesByVerbosity checks which lines a captured log contains for each
+// verbosity.
 func TestCaptureHasLinesByVerbosity(t *testing.T) {
 	log := Capture(t, 1)
 	klog.InfoS("It broke", "key", "a")
@@ -31,7 +32,7 @@ func TestCaptureHasLinesByVerbosity(t *testing.T) {
 	})
 }
 
-// TestLogIsLimited checks that a Log keeps the end of what no test takes.
+// TestLogIsLimited checks that a Log that no test takes keeps only its end.
 func TestLogIsLimited(t *testing.T) {
 	var log Log
 	for range 1000 {

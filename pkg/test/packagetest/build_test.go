@@ -35,7 +35,7 @@ func only(t *testing.T, pattern string) string {
 	return paths[0]
 }
 
-// copyTree copies what git has, or would have, of the tree to another place, with
+// copyTree copies the tree's files that git knows or would add to another place, with
 // other times.
 func copyTree(t *testing.T) string {
 	t.Helper()
@@ -49,7 +49,8 @@ func copyTree(t *testing.T) string {
 	return to
 }
 
-// TestBuildsAreReproducible builds in two places, and compares the bytes.
+// TestBuildsAreReproducible builds in two places, and compares the packages byte by
+// byte.
 func TestBuildsAreReproducible(t *testing.T) {
 	t.Parallel()
 	one, other := build(t, "../../..", "v1.0.0"), build(t, copyTree(t), "v1.0.0")
@@ -69,12 +70,13 @@ func TestBuildsAreReproducible(t *testing.T) {
 	contents(t, one)
 }
 
-// contents checks which files are in the packages, and that both have the same.
+// contents checks which files are in the packages, and that both packages contain the
+// same.
 func contents(t *testing.T, b built) {
 	t.Helper()
 	inRPM := make(map[string]string) // path to mode and kind
 	for line := range strings.Lines(kerneltest.Run(t, exec.Command("rpm", "-qp", "--qf", "[%{FILENAMES} %{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILEFLAGS:fflags}\n]", b.rpm))) {
-		// A deb includes its folders automatically.
+		// A deb includes the folders of its files automatically.
 		if path, rest, _ := strings.Cut(strings.TrimSpace(line), " "); rest[0] != 'd' || path == "/etc/cni/net.d" {
 			inRPM[path] = strings.TrimSpace(rest)
 		}

@@ -16,7 +16,7 @@ type controller struct {
 	*machine
 	server   *apitest.Server
 	settings string // the file /etc/default/tulle-controller
-	nodes    int    // how many there are
+	nodes    int    // number of Nodes
 }
 
 // control starts the unit, and checks its limits.
@@ -31,24 +31,25 @@ func (m *machine) control() *controller {
 	m.put("/etc/default/tulle-controller", c.settings)
 	m.put("/etc/tulle/controller.kubeconfig", fmt.Sprintf(`{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a"}}], "clusters": [{"name": "a", "cluster": {"server": %q}}]}`, c.server.URL))
 	m.run("chmod 600 /etc/tulle/controller.kubeconfig")
-	m.run("systemctl enable --now tulle-controller") // and is ready
+	m.run("systemctl enable --now tulle-controller") // and waits until it is ready
 	m.confinedController()
 	c.gives()
 	return c
 }
 
-// confinedController checks what systemd lets the unit do, and returns its process.
+// confinedController checks the limits that systemd sets for the unit, and returns its
+// process.
 func (m *machine) confinedController() (pid string) {
 	m.t.Helper()
 	pid = m.show("MainPID", "tulle-controller")
 	status := m.run("cat /proc/" + pid + "/status")
 	for _, want := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 		if !strings.Contains(status, want+"\n") {
-			m.t.Errorf("%s: tulle-controller has not %q:\n%s", m.Name, want, status)
+			m.t.Errorf("%s: tulle-controller lacks %q:\n%s", m.Name, want, status)
 		}
 	}
 	if regexp.MustCompile(`(?m)^Uid:.*\t0\b`).MatchString(status) {
-		m.t.Errorf("%s: tulle-controller is root:\n%s", m.Name, status)
+		m.t.Errorf("%s: tulle-controller runs as root:\n%s", m.Name, status)
 	}
 	return pid
 }
@@ -69,7 +70,7 @@ func (c *controller) gives() {
 	})
 }
 
-// upgraded checks what runs once a newer package is there.
+// upgraded checks that the unit runs the newer version after the upgrade.
 func (c *controller) upgraded(version string) {
 	c.t.Helper()
 	if is := c.run("/proc/" + c.show("MainPID", "tulle-controller") + "/exe version"); is != version {
@@ -81,7 +82,7 @@ func (c *controller) upgraded(version string) {
 	c.gives()
 	c.run("systemctl stop tulle-controller")
 	if is := c.show("Result", "tulle-controller"); is != "success" {
-		c.t.Errorf("%s: tulle-controller was stopped with %s", c.Name, is)
+		c.t.Errorf("%s: after its stop, tulle-controller has the result %s", c.Name, is)
 	}
 	c.run("systemctl start tulle-controller")
 }

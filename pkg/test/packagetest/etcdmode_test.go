@@ -28,20 +28,20 @@ const (
 	examples        = "/usr/share/doc/tulle/examples/tulle-controller.service.d"
 )
 
-// etcdMode is machines whose units tulle-controller know hosts from the etcd of the first
-// one alone, and the account of AWS that they write routes to.
+// etcdMode is machines whose units tulle-controller know hosts only from the etcd on
+// the first machine, and the AWS account that they write routes to.
 type etcdMode struct {
 	t      *testing.T
 	both   []*machine
 	client *clientv3.Client
 	aws    *awstest.Server
 	table  string
-	want   map[string]string // the targets of the routes that must be there
+	want   map[string]string // the targets of the routes that must exist
 }
 
 // controlFromEtcd configures the units as the package's examples do: with etcd's
-// certificates and a key of AWS, which only root may read, and without a kubeconfig. One
-// replica leads, and the other takes over.
+// certificates, with an AWS key that only root can read, and without a kubeconfig. One
+// replica leads. When it stops, the other takes over.
 func controlFromEtcd(t *testing.T, both []*machine, outside *clustertest.Host) {
 	t.Helper()
 	e := &etcdMode{t: t, both: both, want: make(map[string]string)}
@@ -56,7 +56,7 @@ func controlFromEtcd(t *testing.T, both []*machine, outside *clustertest.Host) {
 	e.dial()
 	for _, m := range both {
 		e.configure(m)
-		m.run("systemctl start tulle-controller") // and is ready
+		m.run("systemctl start tulle-controller") // and waits until it is ready
 		m.limited()
 	}
 	leader, other := e.leader(nil)
@@ -65,19 +65,19 @@ func controlFromEtcd(t *testing.T, both []*machine, outside *clustertest.Host) {
 
 	leader.run("systemctl stop tulle-controller")
 	if is := leader.show("Result", "tulle-controller"); is != "success" {
-		t.Errorf("%s: tulle-controller was stopped with %s", leader.Name, is)
+		t.Errorf("%s: after its stop, tulle-controller has the result %s", leader.Name, is)
 	}
 	e.leader(leader)
 	e.lend("10.5.252.0-24")
 	e.routes()
 	leader.run("systemctl start tulle-controller")
 	if now, _ := e.leader(nil); now != other {
-		t.Errorf("%s has taken the lead from %s, which lives", now.Name, other.Name)
+		t.Errorf("%s took the lead from %s, which runs", now.Name, other.Name)
 	}
 	for _, m := range both {
 		m.run("rm -r " + dropIns)
 	}
-	e.client.Close() // the etcd is restarted next
+	e.client.Close() // the etcd restarts next
 }
 
 func etcdModeTags() map[string]string {
@@ -89,7 +89,7 @@ func (e *etcdMode) configure(m *machine) {
 	e.t.Helper()
 	m.run("systemctl stop tulle-controller")
 	m.run("rm /etc/tulle/controller.kubeconfig")
-	m.run("mv /etc/tulle/cert.pem /etc/tulle/host.pem") // tulled has read them
+	m.run("mv /etc/tulle/cert.pem /etc/tulle/host.pem") // tulled has already read them
 	m.run("mv /etc/tulle/key.pem /etc/tulle/host.key")
 	m.run("ln -s host.pem /etc/tulle/cert.pem")
 	m.run("ln -s host.key /etc/tulle/key.pem")
@@ -137,7 +137,7 @@ func (e *etcdMode) lend(key string) {
 	e.want[strings.ReplaceAll(key, "-", "/")] = i.Interface
 }
 
-// routes waits until the table has exactly the routes of the leases.
+// routes waits until the table has exactly the routes that the leases need.
 func (e *etcdMode) routes() {
 	e.t.Helper()
 	kerneltest.Eventually(e.t, patience, func() error {
@@ -154,8 +154,8 @@ func (e *etcdMode) routes() {
 	})
 }
 
-// leader waits until one replica leads and the other stands by for it, or is the stopped
-// one.
+// leader waits until one replica leads and the other, unless it is the stopped one,
+// stands by.
 func (e *etcdMode) leader(stopped *machine) (leads, other *machine) {
 	e.t.Helper()
 	kerneltest.Eventually(e.t, patience, func() error {
@@ -172,14 +172,14 @@ func (e *etcdMode) leader(stopped *machine) (leads, other *machine) {
 			}
 		}
 		if leads == nil || other == nil {
-			return fmt.Errorf("the replicas say %q", said)
+			return fmt.Errorf("the replicas report %q", said)
 		}
 		return nil
 	})
 	return leads, other
 }
 
-// limited checks what the unit may do, and which of root's files it has.
+// limited checks the unit's limits, and which of root's files it can read.
 func (m *machine) limited() {
 	m.t.Helper()
 	pid := m.confinedController()
@@ -187,10 +187,10 @@ func (m *machine) limited() {
 	if want := []string{"aws-credentials", "ca.pem", "host.key", "host.pem"}; !slices.Equal(has, want) {
 		m.t.Errorf("%s: systemd shows the unit %v, want %v", m.Name, has, want)
 	}
-	// A key is on no command line and in no variable.
+	// The key is not on a command line or in an environment variable.
 	for _, file := range []string{"cmdline", "environ"} {
 		if text := m.run("cat /proc/" + pid + "/" + file); strings.Contains(text, awstest.SecretKey) {
-			m.t.Errorf("%s: %s of tulle-controller has the key", m.Name, file)
+			m.t.Errorf("%s: %s of tulle-controller contains the key", m.Name, file)
 		}
 	}
 }

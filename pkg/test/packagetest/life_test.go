@@ -36,7 +36,7 @@ func TestLife(t *testing.T) {
 	}
 
 	const dpkg = "dpkg -i"
-	rpm := "rpm -U --nodeps" // for Debian's knows of no package to depend on
+	rpm := "rpm -U --nodeps" // Debian's rpm does not know the installed packages
 	if two.command("rpm", "--force-debian", "--version").Run() == nil {
 		rpm += " --force-debian"
 	}
@@ -66,7 +66,7 @@ func TestLife(t *testing.T) {
 		}
 	}
 	for _, m := range both {
-		m.run("systemctl enable --now tulled") // and is ready
+		m.run("systemctl enable --now tulled") // and waits until it is ready
 		m.confined()
 		m.AddPod()
 	}
@@ -74,12 +74,12 @@ func TestLife(t *testing.T) {
 	one.etcd()
 	controllers := []*controller{one.control(), two.control()}
 	if is := two.fails("systemctl is-active tulle-etcd"); is != "inactive" {
-		t.Errorf("%s: its etcd is elsewhere, and tulle-etcd is %s", two.Name, is)
+		t.Errorf("%s: the etcd is on the other machine, but tulle-etcd is %s", two.Name, is)
 	}
 	one.rules("nft", "ip saddr 10.5.0.0/16 masquerade", "legacy", "-A TULLE-FWD -s 10.5.0.0/16 -j ACCEPT")
 	two.rules("legacy", "-A TULLE-POSTRTG -s 10.5.0.0/16 -j MASQUERADE", "legacy", "-A TULLE-FWD -s 10.5.0.0/16 -j ACCEPT")
 	for _, m := range both {
-		for _, family := range subnet.Families { // it has no route back to a pod
+		for _, family := range subnet.Families { // the gateway has no route back to a pod
 			m.Pods[0].NS.Ping(t, "", outside.Addr[family].String(), 64)
 		}
 		m.heals()
@@ -105,7 +105,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("%s: the upgrade has changed the settings", m.Name)
 		}
 		if out := m.run("journalctl --no-pager -o cat -u tulled -u tulle-etcd"); regexp.MustCompile(`(?i)not permitted|read-only|permission denied`).MatchString(out) {
-			t.Errorf("%s: the service may not do what it must", m.Name)
+			t.Errorf("%s: systemd's limits forbid what the service needs", m.Name)
 		}
 		if out := m.run("systemctl --failed --no-legend --plain"); out != "" {
 			t.Errorf("%s: %s", m.Name, out)
@@ -118,7 +118,7 @@ func TestLife(t *testing.T) {
 
 	controlFromEtcd(t, both, outside)
 
-	// The upgrade of this host does not stop the store of the others.
+	// The upgrade of this host does not stop the store, which the others use.
 	if is := one.show("MainPID", "tulle-etcd"); is != etcd || is == "0" {
 		t.Errorf("%s: tulle-etcd was process %s and is %s", one.Name, etcd, is)
 	}
@@ -140,21 +140,21 @@ func TestLife(t *testing.T) {
 	one.wantLeft(before[one], "/etc/cni", "/etc/cni/net.d", "/etc/cni/net.d/10-tulle.conflist", "/etc/default/tulled", "/etc/default/tulle-controller", "/etc/systemd/system/multi-user.target.wants/tulle-controller.service",
 		"/etc/systemd/system/multi-user.target.wants/tulled.service", "/etc/systemd/system/tulled.service.d", "/etc/systemd/system/tulled.service.d/watchdog.conf", "/var/lib/tulle/*")
 	two.wantLeft(before[two], "/etc/default/tulled.rpmsave", "/etc/default/tulle-controller.rpmsave", "/etc/systemd/system/tulled.service.d", "/etc/systemd/system/tulled.service.d/watchdog.conf", "/var/lib/tulle/*")
-	one.run("rm -r /etc/systemd/system/tulled.service.d /etc/cni/net.d/10-tulle.conflist") // which are not the package's
+	one.run("rm -r /etc/systemd/system/tulled.service.d /etc/cni/net.d/10-tulle.conflist") // the package does not own them
 	one.run("dpkg -P tulle")
 	one.wantLeft(before[one], "/etc/cni", "/etc/cni/net.d")
 	for _, m := range both {
 		for _, unit := range []string{"tulled", "tulle-etcd", "tulle-controller"} {
 			if is := m.show("LoadState", unit); is != "not-found" {
-				t.Errorf("%s: once it is removed, %s is %s", m.Name, unit, is)
+				t.Errorf("%s: after the removal, %s is %s", m.Name, unit, is)
 			}
 		}
 	}
 	c.Matrix()
 }
 
-// configure writes the network's settings to the machines, of which the first keeps
-// the store. It returns the files.
+// configure writes the network's settings to the machines. The first one keeps the
+// store. It returns the files.
 func configure(t *testing.T, one, two *machine) map[*machine]string {
 	t.Helper()
 	files := certtest.NewFiles(t)
@@ -197,7 +197,7 @@ func (m *machine) confined() {
 	const netAdminAndRaw = "0000000000003000"
 	for _, want := range []string{"CapEff:\t" + netAdminAndRaw, "CapBnd:\t" + netAdminAndRaw, "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 		if !strings.Contains(status, want+"\n") {
-			m.t.Errorf("%s: the service has not %q:\n%s", m.Name, want, status)
+			m.t.Errorf("%s: the service lacks %q:\n%s", m.Name, want, status)
 		}
 	}
 	mounts := m.run("cat /proc/" + pid + "/mounts")
@@ -216,11 +216,11 @@ func (m *machine) confined() {
 			m.t.Errorf("%s: %s is %s", m.Name, path, out)
 		}
 	}
-	// What a bug report has from systemd is the state of services, and no command line.
+	// A bug report contains the state of services from systemd, but no command line.
 	m.run("tulled bugreport /run/report.tar.gz")
 	services := m.run("tar -xzOf /run/report.tar.gz tulle/host/systemctl_show_tulled_docker_containerd_kubelet.txt")
 	if !strings.Contains(services, "ActiveState=active") || strings.Contains(services, "/usr/bin/tulled") {
-		m.t.Errorf("%s: a bug report says of services:\n%s", m.Name, services)
+		m.t.Errorf("%s: a bug report contains about services:\n%s", m.Name, services)
 	}
 }
 
@@ -230,13 +230,13 @@ func (m *machine) status() string {
 	return strings.Join(strings.Fields(m.run("tulled status")), " ")
 }
 
-// etcd checks the etcd that systemd runs for tulled, and how it stops.
+// etcd checks the limits of the etcd that systemd runs for tulled, and how it stops.
 func (m *machine) etcd() {
 	m.t.Helper()
 	status := m.run("cat /proc/" + m.show("MainPID", "tulle-etcd") + "/status")
 	for _, want := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 		if !strings.Contains(status, want+"\n") {
-			m.t.Errorf("%s: tulle-etcd has not %q:\n%s", m.Name, want, status)
+			m.t.Errorf("%s: tulle-etcd lacks %q:\n%s", m.Name, want, status)
 		}
 	}
 	for path, want := range map[string]string{"/var/lib/tulle/etcd": "700:root", "/run/tulle/tulle-etcd.env": "600:root", "/var/lib/tulle/etcd/control": "700:root"} {
@@ -249,7 +249,7 @@ func (m *machine) etcd() {
 		kerneltest.Eventually(m.t, patience, func() error {
 			out := m.status()
 			if pid := m.show("MainPID", "tulle-etcd"); pid == unlike || !strings.Contains(out, "tulle-etcd: running, process "+pid+",") {
-				return fmt.Errorf("%s: tulle-etcd is process %s, and tulled says\n%s", m.Name, pid, out)
+				return fmt.Errorf("%s: tulle-etcd is process %s, and tulled reports\n%s", m.Name, pid, out)
 			}
 			return nil
 		})
@@ -263,18 +263,18 @@ func (m *machine) etcd() {
 	m.run("systemctl stop tulle-etcd")
 	kerneltest.Eventually(m.t, patience, func() error {
 		if out := m.status(); !strings.Contains(out, "tulle-etcd: not running, it was stopped") {
-			return fmt.Errorf("%s: tulled says\n%s", m.Name, out)
+			return fmt.Errorf("%s: tulled reports\n%s", m.Name, out)
 		}
 		return nil
 	})
 	if is := m.show("Result", "tulle-etcd"); is != "success" {
-		m.t.Errorf("%s: tulle-etcd was stopped with %s", m.Name, is)
+		m.t.Errorf("%s: after its stop, tulle-etcd has the result %s", m.Name, is)
 	}
 	m.run("systemctl restart tulled")
 	running("0")
 }
 
-// rules checks for rules, each after the kind of tables that it must be in.
+// rules checks that each of the rules is in the tables of its kind.
 func (m *machine) rules(want ...string) {
 	m.t.Helper()
 	shows := map[string][]string{"nft": {"nft", "list", "table", "inet", "tulle"}, "legacy": {"sh", "-c", "iptables-legacy-save; ip6tables-legacy-save"}}
@@ -285,7 +285,7 @@ func (m *machine) rules(want ...string) {
 	}
 }
 
-// heals deletes what the service has made, and waits until it is restored.
+// heals deletes what the service has made, and waits until the service has restored it.
 func (m *machine) heals() {
 	m.t.Helper()
 	m.NS.IP(m.t, "link del tulle.1")
@@ -307,8 +307,8 @@ func (m *machine) heals() {
 	})
 }
 
-// outlives checks that the kernel keeps its state while the service crashes and
-// hangs, and while networkd starts.
+// outlives checks that the kernel keeps its state while the service crashes and hangs,
+// and while networkd starts.
 func (m *machine) outlives() {
 	m.t.Helper()
 	restarts := 0
@@ -328,15 +328,15 @@ func (m *machine) outlives() {
 	m.run("systemctl restart tulled")
 	m.run("systemctl kill -s KILL tulled")
 	if _, err := os.Stat(m.SubnetFile); errors.Is(err, fs.ErrNotExist) {
-		m.t.Errorf("%s: the env file is away with the service", m.Name)
+		m.t.Errorf("%s: the env file was removed with the service", m.Name)
 	}
 	back()
 	m.run("systemctl kill -s STOP --kill-whom=main tulled")
 	back()
 
-	m.run("systemctl stop tulled") // it would heal the change
+	m.run("systemctl stop tulled") // a running service would restore what networkd changes
 	if is := m.show("Result", "tulled"); is != "success" {
-		m.t.Errorf("%s: the service was stopped with %s", m.Name, is)
+		m.t.Errorf("%s: after its stop, the service has the result %s", m.Name, is)
 	}
 	had := m.Kernel()
 	m.put("/etc/systemd/network/50-all.network", "[Match]\nName=!lo eth0 veth*\n")
@@ -360,8 +360,8 @@ func (m *machine) outlives() {
 	m.run("systemctl start tulled")
 }
 
-// wantLeft checks what the machine has beyond what it had before. A path may end with
-// a star, for all below it.
+// wantLeft checks which files the machine has in addition to those before. A path may
+// end with a star, which stands for everything below it.
 func (m *machine) wantLeft(had []string, want ...string) {
 	m.t.Helper()
 	for _, path := range added(had, m.files()) {
@@ -369,7 +369,7 @@ func (m *machine) wantLeft(had []string, want ...string) {
 			below, all := strings.CutSuffix(w, "/*")
 			return path == w || all && (path == below || strings.HasPrefix(path, below+"/"))
 		}) {
-			m.t.Errorf("%s: %s is left", m.Name, path)
+			m.t.Errorf("%s: %s remains", m.Name, path)
 		}
 	}
 }

@@ -20,12 +20,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
 
-var suite = flag.String("suite", "bookworm", "Debian's release that machines run")
+var suite = flag.String("suite", "bookworm", "Debian release of the machines")
 
 // patience is the time limit of a wait before the test fails.
 const patience = time.Minute
 
-// debian returns a folder with a small Debian, which is made once and kept.
+// debian returns a folder with a small Debian. It is built once and kept.
 func debian(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -54,8 +54,8 @@ func debian(t *testing.T) string {
 	return root
 }
 
-// cgroups creates a folder in the machine's tree of control groups. The end of the
-// test removes it with all below it.
+// cgroups creates a folder in the machine's tree of control groups. The end of the test
+// removes it with everything below it.
 func cgroups(t *testing.T) string {
 	t.Helper()
 	tree := t.TempDir()
@@ -96,14 +96,14 @@ func removeGroups(folder string) error {
 }
 
 // machine is a host whose first process is systemd. Its disk starts as a copy of
-// debian, and ends with it.
+// debian, and is removed with the machine.
 type machine struct {
 	*clustertest.Host
 	t   *testing.T
 	pid string // of systemd
 }
 
-// power moves the shell into a control group, and continues in namespaces of its own.
+// power moves the shell into a control group, and continues in new namespaces.
 const power = `set -eu
 mkdir "$1"
 echo $$ >"$1/cgroup.procs"
@@ -160,7 +160,7 @@ func boot(t *testing.T, h *clustertest.Host, root, group string) *machine {
 			return err
 		}
 		if m.pid = strings.TrimSpace(string(children)); m.pid == "" {
-			return fmt.Errorf("%s has not begun to boot", h.Name)
+			return fmt.Errorf("%s has not started to boot", h.Name)
 		}
 		name, err := os.ReadFile("/proc/" + m.pid + "/comm")
 		if err == nil && string(name) != "systemd\n" {
@@ -174,8 +174,8 @@ func boot(t *testing.T, h *clustertest.Host, root, group string) *machine {
 	return m
 }
 
-// logOutput logs the output of the service if the test fails. It comes before the test's
-// cleanups, the first of which ends the machine.
+// logOutput logs the output of the service if the test fails. Its cleanup runs before
+// the one that ends the machine.
 func (m *machine) logOutput() {
 	if m.t.Failed() {
 		out, err := m.command("journalctl", "--no-pager", "-n", "200", "-u", "tulled", "-u", "tulle-etcd", "-u", "tulle-controller").CombinedOutput()
@@ -190,7 +190,7 @@ func (m *machine) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command on the machine, whose words are separated by spaces.
+// run runs a command with arguments separated by spaces on the machine.
 func (m *machine) run(command string) string {
 	m.t.Helper()
 	return kerneltest.Run(m.t, m.command(strings.Fields(command)...))
@@ -201,7 +201,7 @@ func (m *machine) fails(command string) string {
 	m.t.Helper()
 	out, err := m.command(strings.Fields(command)...).CombinedOutput()
 	if err == nil {
-		m.t.Fatalf("%s: %s works: %s", m.Name, command, out)
+		m.t.Fatalf("%s: %s succeeds: %s", m.Name, command, out)
 	}
 	return strings.TrimSpace(string(out))
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestVersionsFollowGit checks the package versions that git's descriptions become.
+// TestVersionsFollowGit checks the package versions that come from git's descriptions.
 func TestVersionsFollowGit(t *testing.T) {
 	for described, want := range map[string]string{
 		"v1.2.3":                  "1.2.3",

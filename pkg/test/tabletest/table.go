@@ -1,4 +1,4 @@
-// Package tabletest formats what benchmarks measure.
+// Package tabletest formats the results of benchmarks.
 package tabletest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Markdown returns a table. The first row is its head.
+// Markdown returns a table. The first row is its header.
 func Markdown(rows ...[]string) string {
 	width := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -42,7 +42,8 @@ func Markdown(rows ...[]string) string {
 	return b.String()
 }
 
-// Milliseconds returns d in milliseconds, with three digits if it has them.
+// Milliseconds formats d in milliseconds: with two decimals below 10, with one below
+// 100, and otherwise with none.
 func Milliseconds(d time.Duration) string {
 	switch v := d.Seconds() * 1e3; {
 	case v < 10:

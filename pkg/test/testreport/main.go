@@ -42,7 +42,7 @@ func run(dir string, args []string, out, stderr io.Writer) int {
 	return r.close(errors.Join(cmd.Wait(), readErr))
 }
 
-// read handles go test's events until the stream ends. It prints a line that is no
+// read handles go test's events until the stream ends. It prints a line that is not an
 // event unchanged.
 func (r *report) read(from io.Reader) error {
 	lines := bufio.NewReader(from)
@@ -60,7 +60,7 @@ func (r *report) read(from io.Reader) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading what go test says: %w", err)
+			return fmt.Errorf("reading the output of go test: %w", err)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestA(tt *testing.T) { var unused int }`,
 			close: "0 passed, 1 failed, 0 skipped",
 			want:  []string{"x_test.go:3:33: declared and not used: unused", "FAIL\tm/build [build failed]", "failed: m/build\n"},
 		}, {
-			name: "exit", // all tests pass, the package does not
+			name: "exit", // all tests pass, but the package fails
 			source: `package x
 import ("fmt"; "os"; "testing")
 func TestA(tt *testing.T) {}
@@ -88,7 +88,7 @@ func TestMain(m *testing.M) { m.Run(); fmt.Println("left behind"); os.Exit(3) }`
 			close: "1 passed, 1 failed, 0 skipped",
 			want:  []string{"left behind", "failed: m/exit\n"},
 		}, {
-			name: "hidden", // go test says ok
+			name: "hidden", // go test prints ok
 			source: `package x
 import ("os"; "testing")
 func TestA(tt *testing.T) {}
@@ -167,7 +167,7 @@ func TestRunWithoutGo(t *testing.T) {
 	}
 }
 
-// TestRead feeds in output that go test writes only on a broken machine.
+// TestRead passes in output that go test writes only on a broken machine.
 func TestRead(t *testing.T) {
 	tests := []struct {
 		name, stream string
@@ -176,7 +176,7 @@ func TestRead(t *testing.T) {
 		want         string
 	}{
 		{
-			name: "a line that is no event",
+			name: "a line that is not an event",
 			stream: `plain words
 {"a":"JSON line"}
 {"Action":"run","Package":"p","Test":"A"}
@@ -196,7 +196,7 @@ last, no newline`,
 			code: 1,
 			want: "words\nfailed: p B, which did not finish\n1 passed, 1 failed, 0 skipped\n",
 		}, {
-			name: "cut off between two tests, and yet exit code 0",
+			name: "cut off between two tests, with exit code 0",
 			stream: `{"Action":"run","Package":"p","Test":"A"}
 {"Action":"pass","Package":"p","Test":"A"}
 `,

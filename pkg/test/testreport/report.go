@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// event is what is read of one line of go test -json.
+// event is the part of a line of go test -json that the report uses.
 type event struct {
 	Action, Package, Test, Output string
 }
@@ -23,9 +23,9 @@ type report struct {
 	findings                []string
 }
 
-// progress matches the lines with which go test marks the steps of a test. Only these
-// are left out of a failing package: in parallel tests, a race is reported under the
-// test that printed last.
+// progress matches the lines with which go test marks the steps of a test. The report
+// leaves out only these lines of a failing package: in parallel tests, go test reports
+// a race under the test that printed last.
 var progress = regexp.MustCompile(`^\s*(=== (RUN|PAUSE|CONT|NAME) |--- PASS: )`)
 
 // pkg is a package whose tests are not over.
@@ -42,7 +42,7 @@ func newReport(out io.Writer) *report {
 }
 
 func (r *report) add(e event) {
-	if e.Package == "" { // of the build
+	if e.Package == "" { // output of the build
 		fmt.Fprint(r.out, e.Output)
 		return
 	}
@@ -76,9 +76,8 @@ func (r *report) add(e event) {
 	}
 }
 
-// end closes a package. A panic or an exit cut off the tests that still run. A
-// failure that belongs to no test is the package's own: it does not build, or it
-// failed outside any test.
+// end closes a package. A panic or an exit cuts off the tests that still run. A failure
+// of no test belongs to the package: it does not build, or it failed outside any test.
 func (r *report) end(name string, failed bool) {
 	p := r.open[name]
 	delete(r.open, name)

@@ -1,4 +1,4 @@
-// Package unittest reads the files of systemd's units, for tests.
+// Package unittest reads the files of systemd units for tests.
 package unittest
 
 import (
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Settings returns the variables ("NAME=value") that a unit's file of settings has or, in
-// a comment, suggests, and the words of its variable OPTIONS.
+// Settings returns the variables ("NAME=value") in a unit's file of settings, including
+// those in comments, and the words of its variable OPTIONS.
 func Settings(t *testing.T, path string) (environ, options []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -16,7 +16,7 @@ type cpioEntry struct {
 }
 
 // readCPIO reads an archive as the kernel does: it takes sizes from the header, and
-// pads every part to four bytes of the whole.
+// expects each part to be padded to four bytes.
 func readCPIO(t *testing.T, b []byte) []cpioEntry {
 	t.Helper()
 	var entries []cpioEntry
@@ -71,7 +71,7 @@ func TestCPIORoundTrip(t *testing.T) {
 	c := cpioWriter{w: &b}
 	want := []cpioEntry{{"d", 0o040755, ""}}
 	c.dir("d")
-	// These are all lengths of name and data that padding distinguishes.
+	// These are all lengths of name and data that differ in their padding.
 	for i := range 9 {
 		name := "d/123456789"[:3+i]
 		data := "abcdefghi"[:i]
@@ -107,7 +107,7 @@ func TestImageFoldersComeFirst(t *testing.T) {
 	}
 }
 
-func TestImageTellsWriteError(t *testing.T) {
+func TestImageReturnsWriteError(t *testing.T) {
 	im := newImage()
 	im.add("/a", 0o644, nil)
 	if err := im.write(full{}); !errors.Is(err, fs.ErrInvalid) {

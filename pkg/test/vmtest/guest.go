@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Paths inside the machine that host and guest share.
+// These paths inside the machine are known to both host and guest.
 const (
 	guestInit = "/init"
 	guestArg  = "-guest"
@@ -28,12 +28,12 @@ var guestMounts = []struct{ source, target, fstype string }{
 
 // guest is the machine's first process. It prepares the machine for tests, runs them,
 // and powers the machine off. It never returns. It writes every error to the console;
-// the host sees that results are missing.
+// the host notices that results are missing.
 func guest() {
 	if err := runJob(); err != nil {
 		fmt.Println("vmtest: in the machine:", err)
 	}
-	// Unless the guest waits, the end of the power loses the serial port's last bytes.
+	// The serial port loses its last bytes if the guest powers off without waiting.
 	unix.IoctlSetInt(1, unix.TCSBRK, 1)
 	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
@@ -70,15 +70,15 @@ func runJob() error {
 	return nil
 }
 
-// settle sets up in the bare root what programs expect of a system.
+// settle sets up in the empty root what programs expect of a system.
 func settle() error {
 	for _, m := range guestMounts {
 		if err := unix.Mount(m.source, m.target, m.fstype, 0, ""); err != nil {
 			return fmt.Errorf("mounting %s: %w", m.target, err)
 		}
 	}
-	// Mount points are shared, as an init system makes them. So a namespace that ip netns
-	// mounts is visible to every process.
+	// Mount points are shared, as an init system makes them, so every process sees a
+	// namespace that ip netns mounts.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("making the mounts shared: %w", err)
 	}
@@ -111,8 +111,8 @@ func loadModule(path string) error {
 	return unix.FinitModule(int(f.Fd()), "", 0)
 }
 
-// timeLeft returns the time limit of the tests. They end a little before the host
-// ends the machine, so that a test that hangs is named, with its stack.
+// timeLeft returns the time limit of the tests. They end a little before the host ends
+// the machine, so that the output contains the name and the stack of a test that hangs.
 func timeLeft(timeout time.Duration) time.Duration {
 	const margin = 5 * time.Second
 	var up unix.Timespec
@@ -142,7 +142,7 @@ func runTests(t testRun, timeout time.Duration) (result, error) {
 	}
 	cmd.Stdout = out
 	cmd.Stderr = out
-	// A process that a test left behind may keep its output open.
+	// A process that a test left behind may keep the test's output open.
 	cmd.WaitDelay = time.Second
 
 	fmt.Println("=== " + t.Package)

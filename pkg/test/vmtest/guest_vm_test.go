@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTunnelsBetweenNamespaces checks what the machine exists for: hosts in
-// namespaces, with tunnels between them that another kernel may lack.
+// TestTunnelsBetweenNamespaces checks the purpose of the machine: hosts in namespaces,
+// with tunnels between them that the kernel of another machine may lack.
 func TestTunnelsBetweenNamespaces(t *testing.T) {
 	for _, command := range []string{
 		"ip netns add a",
@@ -66,7 +66,7 @@ func TestEnterNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lo, err := net.InterfaceByName("lo"); err != nil || lo.Flags&net.FlagUp != 0 {
-		t.Errorf("lo = %+v, %v: want the one of a new namespace, down", lo, err)
+		t.Errorf("lo = %+v, %v: want that of a new namespace, down", lo, err)
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"strings"
 )
 
-// image is what the machine's root will hold: files by their absolute path. It
-// creates their folders itself.
+// image is the contents of the machine's root: files by their absolute path. It creates
+// their folders itself.
 type image struct {
 	files map[string]imageFile
 	dirs  map[string]bool
@@ -68,7 +68,7 @@ func (im *image) copyTree(name, from string) error {
 	})
 }
 
-// library matches a path in what ldd prints, with or without a name before it.
+// library matches a path in the output of ldd, with or without a name before it.
 var library = regexp.MustCompile(`(?m)^\t(?:\S+ => )?(/\S+) \(0x`)
 
 // copyProgram adds a program of this host and the shared libraries it needs.
@@ -76,7 +76,7 @@ func (im *image) copyProgram(ctx context.Context, name, from string) error {
 	if err := im.copy(name, from); err != nil {
 		return err
 	}
-	// ldd fails for a statically linked program, which needs none.
+	// ldd fails for a statically linked program, which needs no library.
 	out, _ := exec.CommandContext(ctx, "ldd", from).Output()
 	for _, m := range library.FindAllStringSubmatch(string(out), -1) {
 		if err := im.copy(m[1], m[1]); err != nil {
@@ -86,9 +86,8 @@ func (im *image) copyProgram(ctx context.Context, name, from string) error {
 	return nil
 }
 
-// writeFile writes the image as an archive that the kernel unpacks. It is not
-// compressed: the emulated processor would decompress it more slowly than it reads
-// it.
+// writeFile writes the image as an archive that the kernel unpacks. The archive is not
+// compressed, because the emulated processor decompresses more slowly than it reads.
 func (im *image) writeFile(name string) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -107,7 +106,7 @@ func (im *image) writeFile(name string) error {
 
 func (im *image) write(w io.Writer) error {
 	c := cpioWriter{w: w}
-	// In sorted order, a folder comes before its contents.
+	// In sorted order, a folder is before its contents.
 	for _, name := range slices.Sorted(maps.Keys(im.dirs)) {
 		c.dir(strings.TrimPrefix(name, "/"))
 	}
@@ -118,8 +117,8 @@ func (im *image) write(w io.Writer) error {
 	return c.close()
 }
 
-// addSystem adds what turns modules and tests into a machine: its first process, the
-// tools, and the few files that programs expect.
+// addSystem adds the remaining files of a machine: its first process, the tools, and
+// the few files that programs expect.
 func addSystem(ctx context.Context, im *image, orders job, tools []string) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -10,20 +10,20 @@ import (
 	"regexp"
 )
 
-// kernelPackages are the packages that depend on the newest kernel, best first.
-// Debian 12 has 6.12 beside its own 6.1; Debian 13's own is 6.12.
+// kernelPackages are the packages that depend on the newest kernel, best first. Debian
+// 12 has 6.12 in addition to its own 6.1. Debian 13's own is 6.12.
 var kernelPackages = []string{"linux-image-6.12-cloud-amd64", "linux-image-cloud-amd64"}
 
 // kernel is a kernel package, unpacked.
 type kernel struct {
-	image   string // what boots
-	modules string // the folder of its modules, named by its release
+	image   string // path of the kernel's image
+	modules string // path of the modules' folder, named for the kernel's release
 }
 
 func (k kernel) release() string { return "Linux " + filepath.Base(k.modules) }
 
-// fetchKernel returns the newest kernel that apt knows. It downloads each kernel
-// once: a second run reads apt's lists on this disk, and needs no network.
+// fetchKernel returns the newest kernel that apt knows. It downloads each kernel once:
+// a second run reads apt's lists on this disk, and needs no network.
 func fetchKernel(ctx context.Context) (kernel, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -57,8 +57,8 @@ func knownKernel(ctx context.Context, cache string) (kernel, error) {
 		return kernel{}, err
 	}
 
-	// Unpack beside the final place and move: neither another run nor one that was
-	// interrupted leaves half a kernel.
+	// Unpack in another folder and then rename it, so that neither another run nor an
+	// interrupted one leaves half a kernel.
 	temp, err := os.MkdirTemp(cache, "fetch-")
 	if err != nil {
 		return kernel{}, err
@@ -101,9 +101,9 @@ func newestKernel(ctx context.Context) (name, version string, err error) {
 		}
 	}
 	if err == nil {
-		err = errors.New("they name no kernel")
+		err = errors.New("the packages depend on no kernel")
 	}
-	return "", "", fmt.Errorf("apt's lists hold no kernel, looked for %q (they are Debian's, for amd64): %w", kernelPackages, err)
+	return "", "", fmt.Errorf("apt's lists contain no kernel, want one of %q (of Debian, for amd64): %w", kernelPackages, err)
 }
 
 func openKernel(dir string) (kernel, error) {

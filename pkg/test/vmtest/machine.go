@@ -14,11 +14,12 @@ import (
 
 const memory = "1G"
 
-// commandLine is the kernel's. The kernel prints errors only, takes its randomness
-// from the processor, and ends the machine (with -no-reboot) on a panic or an oops.
+// commandLine is the kernel's command line. The kernel prints only errors, uses the
+// processor as a source of randomness, and ends the machine (with -no-reboot) on a
+// panic or an oops.
 const commandLine = "console=ttyS0 quiet loglevel=3 panic=-1 oops=panic random.trust_cpu=on rdinit=" + guestInit + " -- " + guestArg
 
-// resultPrefix begins a line with a result on the machine's console.
+// resultPrefix is the prefix of a line with a result on the machine's console.
 const resultPrefix = "@vmtest "
 
 // errEarlyEnd is returned if the machine ended before its job did. The results that
@@ -33,7 +34,7 @@ func findQEMU() (string, error) {
 	return qemu, nil
 }
 
-// boot runs the machine until it ends or ctx does. It passes the console on line by
+// boot runs the machine until it ends or ctx does. It forwards the console line by
 // line, except for the results, which it returns.
 func boot(ctx context.Context, qemu, kernel, initrd string, console io.Writer) ([]result, error) {
 	cmd := exec.CommandContext(ctx, qemu,
@@ -63,8 +64,8 @@ func boot(ctx context.Context, qemu, kernel, initrd string, console io.Writer) (
 	return results, nil
 }
 
-// readConsole passes lines on and returns the results among them. It reports whether
-// the machine said that it was done.
+// readConsole forwards lines and returns the results among them. It reports whether the
+// machine printed that it was done.
 func readConsole(from io.Reader, to io.Writer) (results []result, done bool, err error) {
 	for r := bufio.NewReader(from); ; {
 		line, err := r.ReadString('\n')

@@ -43,13 +43,13 @@ type options struct {
 }
 
 func main() {
-	// The machine's first process is this same program, so the two sides always speak the
+	// The machine's first process is this same program, so both sides always use the
 	// same protocol.
 	if os.Getpid() == 1 && len(os.Args) == 2 && os.Args[1] == guestArg {
 		guest()
 	}
 
-	modules := flag.String("modules", "bridge,dummy,ip6_tunnel,ipip,nf_tables,nft_chain_nat,nft_masq,tun,veth,vxlan,wireguard", "kernel `modules` to load, in addition to those they depend on")
+	modules := flag.String("modules", "bridge,dummy,ip6_tunnel,ipip,nf_tables,nft_chain_nat,nft_masq,tun,veth,vxlan,wireguard", "kernel `modules` to load, with those that they depend on")
 	tools := flag.String("tools", "bridge,ip,ping,/bin/sh", "this host's `programs` to put into the machine")
 	run := flag.String("run", "", "run the tests that match `regexp`, tagged vm or not")
 	timeout := flag.Duration("timeout", 10*time.Minute, "end the machine after this `time`")
@@ -80,10 +80,10 @@ func fields(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// host builds the machine, runs it and reports whether all is well.
+// host builds the machine, runs it and reports whether everything passed.
 func host(ctx context.Context, opt options, patterns []string) (bool, error) {
 	began := time.Now()
-	qemu, err := findQEMU() // first: what follows may take a while
+	qemu, err := findQEMU() // Print this first, because the following may take some time.
 	if err != nil {
 		return false, err
 	}

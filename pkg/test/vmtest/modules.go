@@ -40,8 +40,8 @@ func addModules(ctx context.Context, im *image, k kernel, wanted []string) ([]st
 	return paths, nil
 }
 
-// closure returns the wanted modules and all they depend on, each once and after what
-// it needs. load returns nil for what is built into the kernel.
+// closure returns the wanted modules and all that they depend on, each once and after
+// its dependencies. load returns nil for a module that is built into the kernel.
 func closure(wanted []string, load func(name string) (*module, error)) ([]*module, error) {
 	var order []*module
 	seen := make(map[string]bool)
@@ -70,12 +70,12 @@ func closure(wanted []string, load func(name string) (*module, error)) ([]*modul
 	return order, visit(wanted)
 }
 
-// canonical returns a module's name: the name of its file may contain dashes, the
-// module's does not.
+// canonical returns a module's name. The name of its file may contain dashes, but the
+// module's name does not.
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// dependencies returns the modules that a module needs, which the module itself
-// lists. Debian's package has no modules.dep: depmod creates that when a kernel is
+// dependencies returns the modules that a module needs, which are listed in the module
+// itself. Debian's package has no modules.dep: depmod creates that when a kernel is
 // installed.
 func dependencies(ko []byte) ([]string, error) {
 	f, err := elf.NewFile(bytes.NewReader(ko))
@@ -138,7 +138,7 @@ func (s *shelf) load(ctx context.Context, name string) (*module, error) {
 	}
 	path, ok := s.files[name]
 	if !ok {
-		return nil, errors.New("this kernel has none of that name")
+		return nil, errors.New("this kernel has no module of that name")
 	}
 	data, err := readModule(ctx, path)
 	if err != nil {
@@ -151,8 +151,8 @@ func (s *shelf) load(ctx context.Context, name string) (*module, error) {
 	return &module{name, data, needs}, nil
 }
 
-// readModule returns a module's bytes. Debian 12's 6.1 stores its modules plain, 6.12
-// compresses them.
+// readModule returns a module's bytes. Debian 12's 6.1 has uncompressed modules, and
+// 6.12 has compressed ones.
 func readModule(ctx context.Context, path string) ([]byte, error) {
 	switch filepath.Ext(path) {
 	case ".ko":
@@ -163,5 +163,5 @@ func readModule(ctx context.Context, path string) ([]byte, error) {
 		}
 		return output(exec.CommandContext(ctx, "xz", "-dc", path))
 	}
-	return nil, fmt.Errorf("%s is packed in a way unknown here: want .ko or .ko.xz", path)
+	return nil, fmt.Errorf("%s has an unsupported format: want .ko or .ko.xz", path)
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestModulesFollowTheirDependencies checks that each module comes once, after those that it needs.
+// TestModulesFollowTheirDependencies checks that each module is listed once, after
+// those that it needs.
 func TestModulesFollowTheirDependencies(t *testing.T) {
 	needs := map[string][]string{
 		"ipip":       {"ip_tunnel", "tunnel4"},
@@ -17,7 +18,7 @@ func TestModulesFollowTheirDependencies(t *testing.T) {
 		"ip_tunnel":  nil,
 		"tunnel4":    {"core"},
 		"tunnel6":    {"core"},
-		"ring_a":     {"ring_b"}, // no kernel has such a loop; closure must not loop
+		"ring_a":     {"ring_b"}, // no kernel has such a cycle, but closure must end
 		"ring_b":     {"ring_a"},
 		"broken":     {"missing"},
 	}

@@ -130,8 +130,8 @@ func addTests(ctx context.Context, im *image, dir string, pkgs []testPackage) ([
 	for i, p := range pkgs {
 		binary := strconv.Itoa(i) + ".test"
 		built := filepath.Join(dir, binary)
-		// Leave out symbols: they are a third of a binary, and a panic's stack does not need
-		// them.
+		// Leave out symbols: they are a third of a binary, and a panic's stack does not
+		// need them.
 		cmd := goCommand(ctx, "test", "-c", "-tags", tag, "-ldflags=-s -w", "-o", built, p.ImportPath)
 		if _, err := output(cmd); err != nil {
 			return nil, fmt.Errorf("building the tests of %s: %w", p.ImportPath, err)

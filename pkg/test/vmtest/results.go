@@ -28,16 +28,16 @@ type result struct {
 	Exit    int
 	Passed  int // top-level tests, as Failed
 	Failed  int
-	Skipped int // including subtests: any one hides something
+	Skipped int // includes subtests, because a skip at any level hides something
 	Seconds float64
 }
 
-// marker is what a test binary writes before its own lines under -test.v=test2json.
-// No line that a test prints can be mistaken for one of them.
+// marker is what a test binary writes before its own lines under -test.v=test2json. A
+// line that a test prints cannot be mistaken for one of them.
 const marker = '\x16'
 
-// tally counts results in the output of a test binary. It passes the output on, one
-// whole line at a time, without the markers.
+// tally counts results in the output of a test binary. It forwards the output without
+// the markers, in whole lines.
 type tally struct {
 	to     io.Writer
 	result *result
@@ -62,12 +62,12 @@ func (t *tally) Write(p []byte) (int, error) {
 
 // flush ends a line, complete or not.
 func (t *tally) flush() error {
-	// The last line of a test may lack its newline: the marker is then inside the line.
+	// The last line of a test may lack its newline. The marker is then inside the line.
 	before, own, marked := bytes.Cut(t.line, []byte{marker})
 	t.line = t.line[:0]
 	if marked {
 		t.count(string(own))
-		// This is for programs only: it names the test whose output follows.
+		// This line is for programs only: it names the test whose output follows.
 		if len(before) == 0 && bytes.HasPrefix(own, []byte("=== NAME")) {
 			return nil
 		}
@@ -90,7 +90,7 @@ func (t *tally) count(line string) {
 // summary is the verdict on a machine's whole run.
 type summary struct {
 	passed, failed, skipped int
-	lines                   []string // one a package
+	lines                   []string // a line for each package
 }
 
 func (s summary) ok() bool { return s.passed > 0 && s.failed == 0 && s.skipped == 0 }
@@ -102,9 +102,9 @@ func (s summary) String() string {
 	return fmt.Sprintf("%d passed, %d failed", s.passed, s.failed)
 }
 
-// judge compares the reports with the job. A fault that is not a test's own failure
-// counts as one. chosen says that -run chose the tests, which some packages may lack.
-// end is what ended the machine, unless it ended itself after the job.
+// judge compares the reports with the job. A fault outside a test's own failure also
+// counts. chosen reports that -run chose the tests, so some packages may have none. end
+// is what ended the machine, unless it ended itself after the job.
 func judge(tests []testRun, results []result, chosen bool, end error) summary {
 	var s summary
 	reported := make(map[string]result)

@@ -38,7 +38,7 @@ func TestTallyReadsOutputInPieces(t *testing.T) {
 		}
 		tally.flush()
 		if got.String() != want {
-			t.Fatalf("in pieces of %d it passed on\n%q, want\n%q", size, got.String(), want)
+			t.Fatalf("in pieces of %d it forwarded\n%q, want\n%q", size, got.String(), want)
 		}
 		if counted := (result{Passed: 1, Failed: 1, Skipped: 2}); r != counted {
 			t.Fatalf("in pieces of %d it counted %+v, want %+v", size, r, counted)
@@ -46,7 +46,7 @@ func TestTallyReadsOutputInPieces(t *testing.T) {
 	}
 }
 
-// TestEveryDeviationFails checks that every deviation from the job is a failure.
+// TestEveryDeviationFails checks that every deviation from the job counts as a failure.
 func TestEveryDeviationFails(t *testing.T) {
 	two := []testRun{{Package: "a"}, {Package: "b"}}
 	good := result{Package: "a", Passed: 2}
@@ -60,15 +60,15 @@ func TestEveryDeviationFails(t *testing.T) {
 	}{
 		{"all pass", []result{good, {Package: "b", Passed: 1}}, false, nil, "3 passed, 0 failed", true},
 		{"one fails", []result{good, {Package: "b", Passed: 1, Failed: 1, Exit: 1}}, false, nil, "3 passed, 1 failed", false},
-		{"one is skipped", []result{good, {Package: "b", Passed: 1, Skipped: 1}}, false, nil, "3 passed, 0 failed, 1 skipped", false},
+		{"a test is skipped", []result{good, {Package: "b", Passed: 1, Skipped: 1}}, false, nil, "3 passed, 0 failed, 1 skipped", false},
 		{"passes, then crashes", []result{good, {Package: "b", Passed: 1, Exit: 2}}, false, nil, "3 passed, 1 failed", false},
 		{"a package runs none", []result{good, {Package: "b"}}, false, nil, "2 passed, 1 failed", false},
 		{"a package has none of the chosen", []result{good, {Package: "b"}}, true, nil, "2 passed, 0 failed", true},
-		{"none has any of the chosen", []result{{Package: "a"}, {Package: "b"}}, true, nil, "0 passed, 1 failed", false},
+		{"no package has any of the chosen", []result{{Package: "a"}, {Package: "b"}}, true, nil, "0 passed, 1 failed", false},
 		{"the machine ends after the last", []result{good, {Package: "b", Passed: 1}}, false, errEarlyEnd, "3 passed, 1 failed", false},
 		{"the machine ends before the last", []result{good}, false, nil, "2 passed, 1 failed", false},
 		{"the machine ends before the last of the chosen", []result{good}, true, nil, "2 passed, 1 failed", false},
-		{"the machine says nothing", nil, false, errEarlyEnd, "0 passed, 2 failed", false},
+		{"the machine prints nothing", nil, false, errEarlyEnd, "0 passed, 2 failed", false},
 	} {
 		s := judge(two, test.results, test.chosen, test.end)
 		if s.String() != test.want || s.ok() != test.ok {
@@ -88,6 +88,6 @@ func TestReadConsole(t *testing.T) {
 		t.Errorf("read %+v, %t, %v", results, done, err)
 	}
 	if want := "\n[    0.1] noise\n@vmtest {cut off\nPower down\n"; out.String() != want {
-		t.Errorf("passed on %q, want %q", out.String(), want)
+		t.Errorf("forwarded %q, want %q", out.String(), want)
 	}
 }

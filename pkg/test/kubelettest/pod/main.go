@@ -30,7 +30,7 @@ func run(args []string) error {
 	}
 	switch args[0] {
 	case "wait":
-		// The kernel does not end the first process of a pod by an unhandled signal.
+		// The kernel ignores signals to a pod's first process that it does not handle.
 		end := make(chan os.Signal, 1)
 		signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
 		<-end
@@ -48,11 +48,11 @@ func serve(address string) error {
 	if err != nil {
 		return err
 	}
-	// Each request uses a connection of its own, so that a service may choose another pod
-	// for it.
+	// Each request uses a connection of its own, because a service chooses a pod for
+	// each connection.
 	server := http.Server{Addr: address, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
-		_, _ = io.WriteString(w, name) // the client may be gone
+		_, _ = io.WriteString(w, name) // the client may have gone
 	})}
 	return server.ListenAndServe()
 }
