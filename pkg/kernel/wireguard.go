@@ -44,9 +44,6 @@ type endpoint struct {
 	roamed bool
 }
 
-// sessionLife is how long after a handshake WireGuard takes and sends packets.
-const sessionLife = 180 * time.Second
-
 // open returns the socket. The kernel loads its module when the family is asked for.
 func (w *wireguard) open(namespace string) (*conn, error) {
 	if w.conn != nil {
@@ -151,7 +148,7 @@ func (w *wireguard) note(p *netstate.WGPeer, handshake time.Time) {
 	if handshake.IsZero() || known && is.set == p.Endpoint {
 		p.Roamed = false
 	} else {
-		p.Roamed = known || time.Since(handshake) < sessionLife
+		p.Roamed = known || time.Since(handshake) < netstate.SessionLife
 	}
 	if known && is.roamed != p.Roamed {
 		is.roamed = p.Roamed

@@ -160,34 +160,43 @@ func (w *wireguard) record(s wgStep) {
 // dumpWireGuard returns what a wireguard device has beyond other links, and appends
 // its peers and prefixes to out.
 func (k *Kernel) dumpWireGuard(ctx context.Context, link string, out []netstate.Object) (device netstate.WireGuard, all []netstate.Object, err error) {
-	c, err := k.wireguard.open(k.namespace)
+	begin := len(out)
+	err = k.readWireGuard(ctx, link, func() { out = out[:begin] }, func(got wgMessage) {
+		if got.first {
+			device = got.device
+		}
+		for _, p := range got.peers {
+			k.wireguard.note(&p.WGPeer, p.handshake)
+			out = append(out, p.WGPeer)
+		}
+		for _, a := range got.allowed {
+			out = append(out, a)
+		}
+	})
 	if err != nil {
 		return device, nil, err
 	}
-	begin := len(out)
+	return device, out, nil
+}
+
+// readWireGuard passes each message of a dump of a device to visit. If the device changes
+// meanwhile, it calls again and starts over.
+func (k *Kernel) readWireGuard(ctx context.Context, link string, again func(), visit func(wgMessage)) error {
+	c, err := k.wireguard.open(k.namespace)
+	if err != nil {
+		return err
+	}
 	for range dumpAttempts {
 		if err := ctx.Err(); err != nil {
-			return device, nil, err
+			return err
 		}
-		out = out[:begin]
+		again()
 		c.out.reset()
 		c.out.begin(k.wireguard.family, unix.NLM_F_DUMP, c.nextSeq())
 		c.out.bytes(unix.WG_CMD_GET_DEVICE, unix.WG_GENL_VERSION, 0, 0)
 		c.out.attrString(unix.WGDEVICE_A_IFNAME, link)
 		c.out.end()
-		err = c.dump(func(m message) {
-			got := decodeWireGuard(m.body, link)
-			if got.first {
-				device = got.device
-			}
-			for _, p := range got.peers {
-				k.wireguard.note(&p.WGPeer, p.handshake)
-				out = append(out, p.WGPeer)
-			}
-			for _, a := range got.allowed {
-				out = append(out, a)
-			}
-		})
+		err = c.dump(func(m message) { visit(decodeWireGuard(m.body, link)) })
 		clear(c.in) // of secrets
 		if !errors.Is(err, errInterrupted) {
 			break
@@ -195,7 +204,7 @@ func (k *Kernel) dumpWireGuard(ctx context.Context, link string, out []netstate.
 	}
 	if err != nil {
 		k.wireguard.check(err)
-		return device, nil, fmt.Errorf("dump wireguard device %s: %w", link, err)
+		return fmt.Errorf("dump wireguard device %s: %w", link, err)
 	}
-	return device, out, nil
+	return nil
 }

@@ -113,10 +113,12 @@ type wgMessage struct {
 	allowed []netstate.WGAllowed
 }
 
-// wgPeerEntry is a peer with the time of its last handshake, zero if there was none.
+// wgPeerEntry is a peer with the time of its last handshake, zero if there was none,
+// and the bytes that were received from it and sent to it.
 type wgPeerEntry struct {
 	netstate.WGPeer
-	handshake time.Time
+	handshake      time.Time
+	received, sent uint64
 }
 
 // decodeWireGuard reads a message of a dump of the device called link.
@@ -155,6 +157,10 @@ func (m *wgMessage) addPeer(b []byte, link string) {
 			p.Keepalive, begins = uint16Of(data), true
 		case unix.WGPEER_A_LAST_HANDSHAKE_TIME:
 			p.handshake = decodeTime(data)
+		case unix.WGPEER_A_RX_BYTES:
+			p.received = uint64Of(data)
+		case unix.WGPEER_A_TX_BYTES:
+			p.sent = uint64Of(data)
 		case unix.WGPEER_A_ALLOWEDIPS:
 			for _, one := range attrs(data) {
 				if prefix := decodeAllowed(one); prefix.IsValid() {
@@ -173,6 +179,13 @@ func decodeKey(b []byte) netstate.PublicKey {
 		return netstate.PublicKey{}
 	}
 	return netstate.PublicKeyOf([32]byte(b))
+}
+
+func uint64Of(b []byte) uint64 {
+	if len(b) < 8 {
+		return 0
+	}
+	return native.Uint64(b)
 }
 
 // decodeTime reads seconds and nanoseconds.
