@@ -22,6 +22,9 @@ type Part struct {
 	// Tell returns which foreign rules do harm that ours cannot prevent. It is nil if
 	// there are none.
 	Tell func() []string
+	// Dropped returns how many packets the rules of Rules.Confines have dropped since they
+	// were written. It is nil if the part has none.
+	Dropped func(ctx context.Context) (packets uint64, err error)
 	// Every is how often the keeper polls it, beside what Watch reports; never if
 	// zero.
 	Every time.Duration

@@ -149,7 +149,7 @@ func choose(name string, set Kind, config subnet.Choice, nftables, iptables func
 func (f *finder) nftables() []firewall.Part {
 	nat, forward := nft.NAT{Tables: f.tables}, nft.Forward{Tables: f.tables}
 	return []firewall.Part{
-		{Name: "masquerade", Engine: nat, Wants: everything, Watch: nat.Watch, Every: lookAnyway},
+		{Name: "masquerade", Engine: nat, Wants: everything, Watch: nat.Watch, Dropped: nat.Dropped, Every: lookAnyway},
 		{Name: "forward", Engine: forward, Wants: everything, Watch: forward.Watch, Every: lookAnyway},
 		{Name: "legacy iptables", Engine: f.legacy, Wants: forwards, Every: f.resync},
 		f.others(),
@@ -178,9 +178,10 @@ func (f *finder) iptables(ctx context.Context) ([]firewall.Part, error) {
 		if v.Err != nil { // commands without a kernel for them
 			continue
 		}
-		p := firewall.Part{Name: string(v.Kind) + " iptables", Engine: iptables.New(v, iptables.Options{}), Wants: forwards, Every: f.resync}
+		tables := iptables.New(v, iptables.Options{})
+		p := firewall.Part{Name: string(v.Kind) + " iptables", Engine: tables, Wants: forwards, Every: f.resync}
 		if v.Kind == chosen.Kind {
-			p.Wants = everything
+			p.Wants, p.Dropped = everything, tables.Dropped
 		}
 		if v.Kind == iptables.NFT {
 			p.Watch, p.Every = f.tables.WatchIPTables, lookAnyway

@@ -1,8 +1,14 @@
 package iptables
 
 import (
+	"context"
+	"errors"
+	stdnet "net"
 	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/subnet"
@@ -45,4 +51,61 @@ func TestConfineWritesAChain(t *testing.T) {
 		}
 		sync(t, h, tables, firewall.Rules{}, true)
 	})
+}
+
+// TestConfineDropsWhatLeavesElsewhere sends a packet each way, in both families.
+func TestConfineDropsWhatLeavesElsewhere(t *testing.T) {
+	bothKinds(t, func(t *testing.T, h *host, k Kind) {
+		tables := h.tables(t, k)
+		r := firewall.Rules{Networks: everything().Networks, Own: everything().Own, Confined: subnet.Pair[string]{"tulle-wg", "tulle6-wg"}}
+		for _, device := range []string{"eth0", "tulle-wg", "tulle6-wg", "cni0"} {
+			h.IP(t, "link add "+device+" type bridge")
+			h.IP(t, "link set "+device+" up")
+		}
+		h.IP(t, "addr add 198.18.0.1/24 dev eth0")
+		h.IP(t, "addr add fd00:18::1/64 dev eth0 nodad")
+		for to, device := range map[string]string{
+			"10.244.7.0/24": "eth0", "10.244.8.0/24": "tulle-wg", "10.244.3.0/24": "cni0",
+			"fd00:244:0:7::/64": "eth0", "fd00:244:0:8::/64": "tulle6-wg", "fd00:244:0:3::/64": "cni0",
+		} {
+			h.IP(t, "route add "+to+" dev "+device)
+		}
+		sync(t, h, tables, r, true)
+		for to, passes := range map[string]bool{
+			"10.244.7.2": false, "10.244.8.2": true, "10.244.3.2": true, "198.18.0.7": true,
+			"fd00:244:0:7::2": false, "fd00:244:0:8::2": true, "fd00:244:0:3::2": true, "fd00:18::7": true,
+		} {
+			h.Do(t, func() error {
+				c, err := stdnet.Dial("udp", stdnet.JoinHostPort(to, "9"))
+				if err != nil {
+					return err
+				}
+				defer c.Close()
+				if _, err = c.Write([]byte("x")); errors.Is(err, unix.EPERM) == passes {
+					t.Errorf("to %s: %v", to, err)
+				}
+				return nil
+			})
+		}
+		if n, err := tables.Dropped(context.Background()); n != 2 || err != nil {
+			t.Errorf("dropped %d, %v", n, err)
+		}
+		sync(t, h, tables, firewall.Rules{}, true)
+	})
+}
+
+func TestDroppedCountsOurRulesAlone(t *testing.T) {
+	const saved = `*mangle
+:POSTROUTING ACCEPT [5:300]
+:TULLE-CONFINE - [0:0]
+[7:420] -A POSTROUTING -m comment --comment tulle -j TULLE-CONFINE
+[3:180] -A TULLE-CONFINE -d 10.244.3.0/24 -j RETURN
+[4:240] -A TULLE-CONFINE -d 10.244.0.0/16 ! -o tulle-wg -j DROP
+[9:540] -A TULLE-CONFINED -j DROP
+[x:1] -A TULLE-CONFINE -j DROP
+COMMIT
+`
+	if n, err := dropped(strings.NewReader(saved), mangle.chain); n != 4 || err != nil {
+		t.Errorf("got %d, %v", n, err)
+	}
 }

@@ -80,4 +80,7 @@ func TestConfineDropsWhatLeavesElsewhere(t *testing.T) {
 			return nil
 		})
 	}
+	if n, err := (NAT{h.Tables}).Dropped(context.Background()); n != 1 || err != nil {
+		t.Errorf("dropped %d, %v", n, err)
+	}
 }

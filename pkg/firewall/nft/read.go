@@ -16,6 +16,7 @@ type found struct {
 	chain   string
 	handle  []byte // as the kernel writes it
 	comment string
+	packets uint64 // that its counter has seen
 }
 
 // errMoved means that the rules changed while they were read.
@@ -88,6 +89,7 @@ func (c conn) rules(family uint8, table, chain string) ([]found, error) {
 			continue
 		}
 		r.Rule, r.comment = decode(a.of[unix.NFTA_RULE_EXPRESSIONS], family)
+		r.packets = counted(a.of[unix.NFTA_RULE_EXPRESSIONS])
 		if r.comment == "" {
 			r.comment = comment(a.of[unix.NFTA_RULE_USERDATA])
 		}
