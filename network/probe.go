@@ -46,6 +46,34 @@ func (a probed) Route(ctx context.Context, to netip.Addr) (string, error) {
 	return path.Link, err
 }
 
+// Sessions implements probe.Source.
+func (a probed) Sessions(ctx context.Context, paths []probe.Path) []probe.Session {
+	all := make([]probe.Session, len(paths))
+	if a.Agent.Sessions == nil {
+		return all
+	}
+	var links []string
+	for _, p := range paths {
+		if !slices.Contains(links, p.Link) {
+			links = append(links, p.Link)
+		}
+	}
+	known, err := a.Agent.Sessions(ctx, links)
+	if err != nil {
+		return all
+	}
+	of := make(map[[2]string]netstate.Session, len(known.Peers))
+	for _, s := range known.Peers {
+		of[[2]string{s.Link, s.Peer.String()}] = s
+	}
+	for i, p := range paths {
+		if s, ok := of[[2]string{p.Link, p.Key}]; ok {
+			all[i] = probe.Session{Known: true, Handshake: s.Handshake, Received: s.Received}
+		}
+	}
+	return all
+}
+
 // probedChange handles a change of the prober's findings.
 func (a *Agent) probedChange() {
 	a.changed()
@@ -107,7 +135,7 @@ func (p *peerSet) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all 
 			path := probe.Path{
 				Peer: key, Name: l.Node.Name, Link: route.Link, Tunnel: here.devices[route.Link].Traffic(),
 				From: u.Address, To: l.PublicIP[f], HostFrom: u.Address, HostTo: l.PublicIP[f], MTU: u.MTU,
-				Tag: probe.NewTag(l.Node.Instance),
+				Tag: probe.NewTag(l.Node.Instance), Key: keyOn(objects, route.Link),
 			}
 			if here.from[f].IsValid() {
 				// The peer has an address of its own device, by the same backend.
@@ -120,6 +148,17 @@ func (p *peerSet) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all 
 		}
 	}
 	return all
+}
+
+// keyOn returns the public key of the peer that objects have on a link, or "" if it does
+// not encrypt.
+func keyOn(objects []netstate.Object, link string) string {
+	for _, o := range objects {
+		if p, isPeer := o.(netstate.WGPeer); isPeer && p.Link == link {
+			return p.Peer.String()
+		}
+	}
+	return ""
 }
 
 // admit makes the responder answer the peers that remain after changes. A peer probes

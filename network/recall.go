@@ -39,6 +39,9 @@ func (a *Agent) recall() {
 		klog.InfoS("Ignoring the saved network of another node", "node", head.Own.Node.Name)
 	default:
 		a.before = head.Own
+		if a.Prober != nil {
+			a.Prober.Seen(head.Saved)
+		}
 		if head.ChecksumsBroken {
 			a.remainDisabled()
 		}

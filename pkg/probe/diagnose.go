@@ -21,8 +21,9 @@ type Path struct {
 	Tunnel string
 	// Link is the device through which packets to the peer must leave.
 	Link string
-	MTU  int // the largest packet that must pass
-	Tag  Tag // of the peer
+	Key  string // the peer's public key, if the tunnel encrypts; otherwise ""
+	MTU  int    // the largest packet that must pass
+	Tag  Tag    // of the peer
 }
 
 // over reports whether the path is in an overlay, where daemons answer.
@@ -41,11 +42,14 @@ const (
 	PeerChecksums Cause = "peer-checksums" // the same, of the peer's host
 	Diverted      Cause = "diverted"       // this host sends them elsewhere
 	Unsent        Cause = "unsent"         // this host itself cannot send them
+	NoHandshake   Cause = "no-handshake"   // the tunnel encrypts, and nothing of the peer's arrives
+	Keys          Cause = "keys"           // handshakes arrive, and none is completed
+	ClockBack     Cause = "clock-back"     // this host's clock went back, so peers refuse its handshakes
 )
 
 // Causes are all causes except Well.
 func Causes() []Cause {
-	return []Cause{Down, Filtered, SmallMTU, Checksums, PeerChecksums, Diverted, Unsent}
+	return []Cause{Down, Filtered, SmallMTU, Checksums, PeerChecksums, Diverted, Unsent, NoHandshake, Keys, ClockBack}
 }
 
 // Finding is the result of a path's diagnosis.
@@ -56,6 +60,10 @@ type Finding struct {
 	Passes int    // with SmallMTU, the largest packet that passed
 	By     string // with Diverted, the device through which they leave
 	Err    error  // with Unsent, why
+	// Session is what was known of the encrypted session when nothing passed; the zero
+	// Session if the tunnel does not encrypt.
+	Session Session
+	Back    time.Duration // with ClockBack, by how much
 }
 
 // Why returns the cause for people, or "" if there is none.
@@ -85,7 +93,7 @@ func (f Finding) Why() string {
 	case Unsent:
 		return fmt.Sprintf("this host cannot send to %s: %v", f.To, f.Err)
 	}
-	return ""
+	return f.whyNoSession()
 }
 
 const (

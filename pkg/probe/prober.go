@@ -18,6 +18,8 @@ type Source interface {
 	Peers(ctx context.Context) []string
 	// Paths returns the paths to some of them, and none to one that has gone.
 	Paths(ctx context.Context, peers []string) []Path
+	// Sessions returns the state of the encrypted sessions that paths need, in their order.
+	Sessions(ctx context.Context, paths []Path) []Session
 	// Route is a Router.
 	Route(ctx context.Context, to netip.Addr) (link string, err error)
 }
@@ -46,6 +48,7 @@ type Prober struct {
 	peers    map[string]Result
 	counted  Counts
 	ahead    []clock // those probed last
+	clock    latest  // of this host
 	logged   int     // how many failing peers the log has named
 	many     bool    // the log has reported that there are more
 }
@@ -136,6 +139,7 @@ func (p *Prober) round(ctx context.Context, s Source, peers []string) bool {
 		wg.Go(func() { findings[i] = diagnose(ctx, p.Echoer, s.Route, path) })
 	}
 	wg.Wait()
+	p.explain(ctx, s, findings, time.Now())
 	return ctx.Err() == nil && p.take(peers, findings, time.Now())
 }
 

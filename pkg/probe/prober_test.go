@@ -19,6 +19,8 @@ type cluster struct {
 	down  map[netip.Addr]bool
 	ahead time.Duration
 	tried map[netip.Addr]int
+	keyed bool // the tunnels encrypt, with this session
+	state Session
 }
 
 func newCluster(n int) *cluster {
@@ -52,10 +54,20 @@ func (c *cluster) Paths(_ context.Context, peers []string) (paths []Path) {
 		if slices.Contains(c.peers, p) {
 			path := way(p)
 			path.To = at(p)
+			if c.keyed {
+				path.Key = "key of " + p
+			}
 			paths = append(paths, path)
 		}
 	}
 	return paths
+}
+
+// Sessions implements Source.
+func (c *cluster) Sessions(_ context.Context, paths []Path) []Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Repeat([]Session{c.state}, len(paths))
 }
 
 // Route implements Source.

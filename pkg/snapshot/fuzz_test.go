@@ -42,6 +42,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		again, err := Load(dir, source)
+		s.Saved = again.Saved // Save sets it
 		if err != nil || again.Head != s.Head || len(again.Peers) != n || n == len(s.Peers) && !slices.Equal(again.Peers, s.Peers) {
 			t.Fatalf("got  %+v, %v\nwant %+v", again, err, s)
 		}

@@ -24,6 +24,7 @@ type Head struct {
 	// Source says where the network is kept, like the store's prefix: the
 	// snapshot of another is not used.
 	Source string
+	Saved  time.Time // by the clock of the day
 	Config subnet.Config
 	Own    subnet.Lease
 	// ChecksumsBroken says that the host's interface was found to put wrong checksums
@@ -35,7 +36,6 @@ type Head struct {
 // kept.
 type Snapshot struct {
 	Head
-	Saved time.Time
 	Peers []subnet.Lease
 }
 
