@@ -53,6 +53,9 @@ type Options struct {
 	// where no backend needs them.
 	WireGuardKey func(instance string) (netstate.PublicKey, error)
 	AddPSK       func(key string) error
+	// Sessions returns the encrypted sessions of some links. It is nil where no backend has
+	// any.
+	Sessions func(ctx context.Context, links []string) (netstate.Sessions, error)
 	// Uplinks says how to choose the uplinks. The agent fills in its Networks, Last and
 	// Bridges. Hints calls to once at first, and again whenever the store's facts about
 	// this host change. It is nil if the store has none.

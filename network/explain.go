@@ -27,6 +27,7 @@ func (a *Agent) Explain(ctx context.Context, ip netip.Addr) (status.Explanation,
 			return status.Explanation{Address: ip}, fmt.Errorf("dump the kernel's state: %w", err)
 		}
 	}
+	a.addSessions(ctx, &v)
 	e := v.Explain(ip, path.Link, has)
 	if e.Path = "none"; path.Link != "" {
 		e.Path = fmt.Sprintf("dev %s src %s", path.Link, path.Source)
@@ -65,6 +66,7 @@ func (v View) Explain(ip netip.Addr, out string, has []netstate.Object) status.E
 		e.Key, e.Node, e.Probes = p.Key, p.Lease.Node.Name, v.probeOf(p.Key)
 		e.Probes.OnClock(v.At)
 		e.Tunnelled = v.Peers.Tunnelled[p.Key].why
+		e.Sessions = v.sessionsWith(p.Lease, v.sessionsByKey())
 		v.explainPeer(&e, p, out, has)
 		return e
 	}

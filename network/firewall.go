@@ -15,6 +15,8 @@ import (
 type Firewall interface {
 	Want(r firewall.Rules)
 	Status() firewall.Status
+	// Dropped returns how many packets the rules that confine have dropped.
+	Dropped(ctx context.Context) (packets uint64, known bool)
 	Run(ctx context.Context)
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // Report returns a full report on the node.
-func (a *Agent) Report(ctx context.Context) status.Report { return a.view(ctx, withoutPeers).Report() }
+func (a *Agent) Report(ctx context.Context) status.Report { return a.FullView(ctx).Report() }
 
 // Report returns a full report on the node.
 func (v View) Report() status.Report {
@@ -27,7 +27,7 @@ func (v View) Report() status.Report {
 		Network:  status.Network{Backend: v.Config.Backend.Type, Networks: valid(v.Config.Networks()), Devices: v.Peers.devices(), Offload: v.Offload},
 		Kernel:   kernelReport(v.Kernel),
 		Firewall: status.Firewall{Written: v.Firewall.Tried, Healed: v.Firewall.Healed, Others: v.Firewall.Others},
-		Probes:   v.probesReport(),
+		Probes:   v.probesReport(), WireGuard: v.wireguardReport(),
 	}
 	if v.Stuck != nil {
 		r.Stuck, r.Peers.Unroutable = v.Stuck.Error(), 0
@@ -170,18 +170,20 @@ func (v View) troubled() map[string]unroutable {
 // Peers reports on all other nodes.
 func (a *Agent) Peers(ctx context.Context) ([]status.Peer, error) {
 	v := a.view(ctx, withPeers)
+	a.addSessions(ctx, &v)
 	return v.peerReports(), v.Stuck
 }
 
 // peerReports reports on the peers in v, in the order of their subnets.
 func (v View) peerReports() []status.Peer {
-	troubled, devices := v.troubled(), v.Peers.devices()
+	troubled, devices, sessions := v.troubled(), v.Peers.devices(), v.sessionsByKey()
 	all := make([]status.Peer, 0, len(v.Peers.All))
 	for _, b := range v.Peers.All {
 		l := b.Lease
 		p := status.Peer{
 			Key: b.Key, Name: l.Node.Name, Subnets: valid(l.Subnets), Addresses: valid(l.PublicIP),
 			By: pathKind(v.Peers.wants(l), devices), Tunnelled: v.Peers.Tunnelled[b.Key].why, InSync: v.Kernel.InSync, Probes: v.probeOf(b.Key),
+			Sessions: v.sessionsWith(l, sessions),
 		}
 		if t, bad := troubled[p.Key]; bad {
 			p.InSync, p.Problem = false, t.why

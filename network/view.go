@@ -32,6 +32,9 @@ type View struct {
 	// FileFights are the files that other programs keep changing.
 	FileFights map[string]budget.Fight
 	Probes     *probes // nil if probes are disabled
+	// Sessions are the encrypted ones. It is nil in a View that was not asked for them, and
+	// with other backends than wireguard.
+	Sessions *sessionsView
 	// LeaseEnds is when the node's lease ends unless it is renewed; the zero Time if
 	// it does not end, or while that is unknown.
 	LeaseEnds time.Time

@@ -107,7 +107,7 @@ func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, keys *wiregu
 	healing := budget.New()
 	return network.New(network.Options{
 		Store: store, Kernel: k, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
-		Backends: backends, WireGuardKey: keys.key, AddPSK: keys.addPSK,
+		Backends: backends, WireGuardKey: keys.key, AddPSK: keys.addPSK, Sessions: k.Sessions,
 		Node: store.node, Identity: store.identity, Presence: store.presence, Lives: store.asks(),
 		LeaseEnds: func() time.Time { return store.Status().LeaseEnds },
 		Uplinks:   store.uplinks, Hints: store.hints(o.Uplink),

@@ -28,7 +28,7 @@ type reporter struct {
 // Report implements status.Source. Only root may read it, so it names the files that
 // are open to other users.
 func (r reporter) Report(ctx context.Context) status.Report {
-	report := r.report(r.View(ctx))
+	report := r.report(r.FullView(ctx))
 	report.Exposed = r.options.Exposed()
 	return report
 }

@@ -12,7 +12,7 @@ import (
 
 // State implements web.Source.
 func (r reporter) State(ctx context.Context) web.State {
-	v := r.View(ctx)
+	v := r.FullView(ctx)
 	return web.State{Report: r.report(v), Resyncs: v.Kernel.Resyncs}
 }
 

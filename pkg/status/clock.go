@@ -68,6 +68,12 @@ func (p *Peer) OnClock(now time.Time) {
 		p.Since = &t
 	}
 	p.Probes.OnClock(now)
+	for i, s := range p.Sessions {
+		if s.Handshake != nil {
+			t := OnClock(now, *s.Handshake)
+			p.Sessions[i].Handshake = &t
+		}
+	}
 }
 
 // OnClock puts all times in p, which may be nil, on the clock of the day at now.

@@ -16,7 +16,9 @@ type Explanation struct {
 	// Tunnelled is why packets take the tunnel, with the backend cloud.
 	Tunnelled string      `json:"tunnelled,omitempty"`
 	Probes    *PeerProbes `json:"probes,omitempty"` // of the node that has the address
-	Entries   []Entry     `json:"entries,omitempty"`
+	// Sessions are the encrypted ones with that node, with the backend wireguard.
+	Sessions []Session `json:"sessions,omitempty"`
+	Entries  []Entry   `json:"entries,omitempty"`
 }
 
 // Code is the answer of an Explanation.

@@ -38,7 +38,7 @@ func (w writer) stateAndWay(p Peer) string {
 	if p.Tunnelled != "" {
 		state += "; through the tunnel: " + p.Tunnelled
 	}
-	return state
+	return state + w.sessions(p.Sessions)
 }
 
 // state returns a peer's state in words.

@@ -46,14 +46,16 @@ type Report struct {
 	Peers      Count       `json:"peers"`
 	Rejected   []Rejection `json:"rejectedLeases,omitempty"` // the first ten
 	// RejectedCount is how many there are in all.
-	RejectedCount int       `json:"rejectedCount"`
-	Reserved      int       `json:"reservedLeases,omitempty"` // reservations that no node uses
-	Store         Store     `json:"store"`
-	Kernel        Kernel    `json:"kernel"`
-	Firewall      Firewall  `json:"firewall"`
-	Probes        *Probes   `json:"probes,omitempty"` // nil where there are none
-	Files         []Problem `json:"files,omitempty"`  // that do not hold what is wanted
-	Fights        []Fight   `json:"fights,omitempty"` // what others keep changing
+	RejectedCount int      `json:"rejectedCount"`
+	Reserved      int      `json:"reservedLeases,omitempty"` // reservations that no node uses
+	Store         Store    `json:"store"`
+	Kernel        Kernel   `json:"kernel"`
+	Firewall      Firewall `json:"firewall"`
+	Probes        *Probes  `json:"probes,omitempty"` // nil where there are none
+	// WireGuard is nil with other backends.
+	WireGuard *WireGuard `json:"wireguard,omitempty"`
+	Files     []Problem  `json:"files,omitempty"`  // that do not hold what is wanted
+	Fights    []Fight    `json:"fights,omitempty"` // what others keep changing
 }
 
 // Clone is another machine with this machine's ID, as copies of one image have.
@@ -146,6 +148,8 @@ type Peer struct {
 	Since   *time.Time `json:"since,omitempty"`
 	// Probes are what the last probes of it came to; nil as long as there are none.
 	Probes *PeerProbes `json:"probes,omitempty"`
+	// Sessions are the encrypted ones, one for each device, with the backend wireguard.
+	Sessions []Session `json:"sessions,omitempty"`
 }
 
 // Probes are packets that are to come back from the peers, a few at a time.

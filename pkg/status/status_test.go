@@ -62,6 +62,10 @@ func ill() Report {
 	r.Firewall = Firewall{Problem: "masquerade: no nftables"}
 	r.Files = []Problem{{"/run/flannel/subnet.env", "no space left on device"}}
 	r.Exposed = []string{"--etcd-keyfile: /etc/tulle/key.pem has mode 0644, so every user of this host may read it; run: chmod o-rwx /etc/tulle/key.pem"}
+	r.WireGuard = &WireGuard{
+		PublicKey: "AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", Sessions: map[string]int{SessionLive: 7, SessionNever: 1}, Received: 12_345_678, Sent: 999,
+		Dropped: map[string]uint64{DropPastTunnel: 3, DropNoPeer: 0},
+	}
 	r.Fights = []Fight{
 		{Kind: "kernel", What: "link tulle.1", Owner: "host", Since: *ago(3 * time.Minute), Restored: 21, Rate: .1, Wrong: .004},
 		{Kind: "firewall", What: "forward", Since: *ago(time.Hour), Restored: 10400, Rate: 120, Wrong: .61, Lost: true},
@@ -79,6 +83,8 @@ func peers() []Peer {
 	late.InSync = false
 	near, far := p("10.5.6.0/24", "node-6"), p("10.5.5.0/24", "node-5")
 	near.Probes = &PeerProbes{At: now, Millis: 0.2}
+	near.Sessions = []Session{{Device: "tulle-wg", Handshake: ago(12 * time.Second), Received: 1000, Sent: 2_500_000_000_000_000}}
+	far.Sessions = []Session{{Device: "tulle-wg"}, {Device: "tulle6-wg", Handshake: ago(time.Hour)}}
 	far.Probes = &PeerProbes{At: now, Cause: "down", Problem: "its host does not answer", Since: ago(3 * time.Minute)}
 	return []Peer{p("10.5.7.0/24", "node-7"), near, late, bad, far}
 }
@@ -90,8 +96,9 @@ func leases() Leases {
 func explained() Explanation {
 	return Explanation{
 		Address: netip.MustParseAddr("10.5.7.2"), Code: Incomplete, Verdict: "belongs to a peer", Key: "10.5.7.0-24", Node: "node-7", Path: "dev tulle.1 src 10.5.3.0",
-		Probes:  &PeerProbes{At: now, Millis: 0.2},
-		Entries: []Entry{{"a", "a", true}, {"b", "", false}, {"", "c", false}, {"d", "e", false}},
+		Probes:   &PeerProbes{At: now, Millis: 0.2},
+		Sessions: []Session{{Device: "tulle-wg", Endpoint: "192.0.2.7:51820", Handshake: ago(time.Minute), Sent: 148}, {Device: "tulle6-wg"}},
+		Entries:  []Entry{{"a", "a", true}, {"b", "", false}, {"", "c", false}, {"d", "e", false}},
 	}
 }
 

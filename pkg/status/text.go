@@ -110,6 +110,7 @@ func WriteReport(to io.Writer, program string, r Report, now time.Time) error {
 	w.kernel(r.Kernel)
 	w.firewall(r.Firewall)
 	w.probes(r.Probes)
+	w.wireguard(r.WireGuard)
 	for _, f := range r.Files {
 		w.line("file", f.What+": "+f.Why)
 	}
@@ -333,6 +334,13 @@ func WriteExplanation(to io.Writer, e Explanation) error {
 		w.line("probes", p.Problem)
 	} else if p != nil {
 		w.line("probes", fmt.Sprintf("answers in %.2f ms", p.Millis))
+	}
+	for _, s := range e.Sessions {
+		handshake := "no handshake yet"
+		if s.Handshake != nil {
+			handshake = "last handshake " + s.Handshake.UTC().Format(time.RFC3339)
+		}
+		w.line("session", s.Device+" to "+dash(s.Endpoint), handshake, "received "+Bytes(s.Received), "sent "+Bytes(s.Sent))
 	}
 	for _, entry := range e.Entries {
 		switch {

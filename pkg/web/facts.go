@@ -12,7 +12,8 @@ import (
 
 // facts returns the facts about the node, in any state.
 func (r reading) facts() []page.Section {
-	return []page.Section{r.nodeFacts(), r.networkFacts(), r.storeFacts(), r.probeFacts(), r.kernelFacts(), r.firewallFacts()}
+	all := append([]page.Section{r.nodeFacts(), r.networkFacts(), r.storeFacts(), r.probeFacts()}, r.wireguardFacts()...)
+	return append(all, r.kernelFacts(), r.firewallFacts())
 }
 
 func (r reading) nodeFacts() page.Section {

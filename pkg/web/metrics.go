@@ -219,6 +219,12 @@ func table() []metric {
 		counter("probes_passed_total", "Passed probes.", probes(func(p *status.Probes) float64 { return float64(p.Passed) })),
 		gauge("probe_problems", "Problems that probes found beyond single peers: a wrong clock, the wrong uplink.", probes(func(p *status.Probes) float64 { return float64(len(p.Problems)) })),
 
+		wireguardGauge("wireguard_sessions", "With the backend wireguard: keys of peers, by the age of their last handshake.", "handshake", status.SessionAges(),
+			func(g *status.WireGuard) map[string]int { return g.Sessions }),
+		counter("wireguard_received_bytes_total", "With the backend wireguard: bytes received from peers on the wire.", wireguard(func(g *status.WireGuard) float64 { return float64(g.Received) })),
+		counter("wireguard_sent_bytes_total", "With the backend wireguard: bytes sent to peers on the wire.", wireguard(func(g *status.WireGuard) float64 { return float64(g.Sent) })),
+		wireguardDropped(),
+
 		{prometheus.NewDesc("tulle_fights", "Things that another program keeps changing, by kind: kernel, firewall, file; each is restored every time.", []string{"kind"}, nil), prometheus.GaugeValue,
 			func(r reading, emit func(float64, ...string)) {
 				n := make(map[string]int)

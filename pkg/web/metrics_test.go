@@ -43,6 +43,23 @@ func inCloud() fake {
 	return f
 }
 
+// encrypted is a node with the backend wireguard.
+func encrypted() fake {
+	f := well(3)
+	f.state.WireGuard = &status.WireGuard{
+		PublicKey: "x", Sessions: map[string]int{status.SessionLive: 2, status.SessionNever: 1}, Received: 7000, Sent: 800,
+		Dropped: map[string]uint64{status.DropNoPeer: 5},
+	}
+	return f
+}
+
+// everyBackend has what any backend reports.
+func everyBackend() fake {
+	f := inCloud()
+	f.state.WireGuard = encrypted().state.WireGuard
+	return f
+}
+
 func TestMetricsShowTheState(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -59,13 +76,15 @@ func TestMetricsShowTheState(t *testing.T) {
 			probe_round_trip_seconds_bucket{le="0.001"} 2 probe_round_trip_seconds_bucket{le="0.5"} 3 probe_round_trip_seconds_bucket{le="+Inf"} 3
 			probe_round_trip_seconds_count 3 probe_round_trip_seconds_sum 0.00254`, `peers_native peers_tunnelled{reason="no-route"}`},
 		{"cloud", inCloud(), `peers 3 peers_native 1 peers_tunnelled{reason="no-route"} 2 peers_tunnelled{reason="network"} 0`, ""},
+		{"wireguard", encrypted(), `wireguard_sessions{handshake="live"} 2 wireguard_sessions{handshake="expired"} 0 wireguard_sessions{handshake="never"} 1
+			wireguard_received_bytes_total 7000 wireguard_sent_bytes_total 800 wireguard_dropped_packets_total{reason="no-peer"} 5`, `wireguard_dropped_packets_total{reason="past-tunnel"}`},
 		{"ill", ill(), `healthy 1 ready 0 ready_check{check="lease"} 0 ready_check{check="loop"} 1 ready_check{check="files"} 0 peers 300 peers_unroutable 3 leases_rejected 1 node_id_shared 1
 			store_failing 1 store_remembered 1 kernel_in_sync 0 kernel_objects_pending 4 kernel_objects_failing 17 kernel_problems 1
 			firewall_written 0 firewall_failing 1 firewall_healed_total 12 files_failing 1
 			fights{kind="kernel"} 2 fights{kind="firewall"} 2 fights{kind="file"} 1
 			peers_probed 297 peers_probe_failing{cause="down"} 1 peers_probe_failing{cause="filtered"} 1 peers_probe_failing{cause="unsent"} 0
 			probes_passed_total 293 probes_failed_total{cause="down"} 5 probes_failed_total{cause="mtu"} 3 probe_problems 2
-			probe_round_trip_seconds_bucket{le="0.1"} 292 probe_round_trip_seconds_count 293`, "lease_renewed_timestamp_seconds lease_acquired_timestamp_seconds"},
+			probe_round_trip_seconds_bucket{le="0.1"} 292 probe_round_trip_seconds_count 293`, "lease_renewed_timestamp_seconds lease_acquired_timestamp_seconds wireguard_sent_bytes_total"},
 		{"stuck", stuck(), `healthy 0 ready 0 ready_check{check="loop"} 0 ready_check{check="lease"} 0 kernel_in_sync 1 peers_probed 3 probe_round_trip_seconds_count 3`, "peers peers_unroutable leases_rejected store_remembered network_mtu_bytes lease_renewed_timestamp_seconds"},
 		{"starting", fake{}, `healthy 1 ready 0 peers 0 kernel_objects 0`, `start_time_seconds kernel_last_resync_timestamp_seconds kernel_last_resync_duration_seconds
 			peers_probed peers_probe_failing{cause="down"} probes_passed_total probes_failed_total{cause="down"} probe_problems probe_round_trip_seconds_count`},
@@ -111,14 +130,14 @@ func TestMetricsAreFew(t *testing.T) {
 			t.Errorf("there are\n%q\nand were\n%q", got, want)
 		}
 	}
-	if len(want) > 80 {
+	if len(want) > 90 {
 		t.Errorf("%d series", len(want))
 	}
 }
 
 // TestMetricsLint runs the checks of promtool check metrics.
 func TestMetricsLint(t *testing.T) {
-	for _, f := range []fake{well(3), ill()} {
+	for _, f := range []fake{well(3), ill(), encrypted()} {
 		_, text := scrape(t, f)
 		found, err := promlint.New(bytes.NewReader(text)).Lint()
 		if err != nil || len(found) > 0 {
@@ -165,9 +184,10 @@ func TestMetricsPage(t *testing.T) {
 	}
 	metrics[latency] = "histogram"
 	peers := newPeerCollector(nil)
-	for _, desc := range []*prometheus.Desc{peers.inSync, peers.failing, peers.roundTrip} {
+	for _, desc := range []*prometheus.Desc{peers.inSync, peers.failing, peers.roundTrip, peers.handshake} {
 		metrics[desc] = "gauge"
 	}
+	metrics[peers.received], metrics[peers.sent] = "counter", "counter"
 	for desc, kind := range metrics {
 		// Prometheus gives programs these only as text.
 		d := regexp.MustCompile(`^Desc\{fqName: "(\w+)", help: "(.+)\.", unit: "", constLabels: \{\}, variableLabels: \{([\w,]*)\}\}$`).FindStringSubmatch(desc.String())

@@ -14,6 +14,7 @@ import (
 type peerCollector struct {
 	source                     Source
 	inSync, failing, roundTrip *prometheus.Desc
+	handshake, received, sent  *prometheus.Desc
 }
 
 func newPeerCollector(s Source) *peerCollector {
@@ -25,6 +26,9 @@ func newPeerCollector(s Source) *peerCollector {
 		desc("in_sync", "1 while the kernel holds every wanted object of the peer."),
 		desc("probe_failing", "1 if the peer's last probes failed for this likely cause.", "cause"),
 		desc("probe_round_trip_seconds", "Round-trip time of the peer's last small probe, in seconds."),
+		desc("wireguard_handshake_timestamp_seconds", "Unix time of the last WireGuard handshake with the peer, in seconds.", "device"),
+		desc("wireguard_received_bytes_total", "Bytes received from the peer on the wire.", "device"),
+		desc("wireguard_sent_bytes_total", "Bytes sent to the peer on the wire.", "device"),
 	}
 }
 
@@ -33,6 +37,9 @@ func (c *peerCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.inSync
 	to <- c.failing
 	to <- c.roundTrip
+	to <- c.handshake
+	to <- c.received
+	to <- c.sent
 }
 
 // Collect implements prometheus.Collector.
@@ -46,9 +53,19 @@ func (c *peerCollector) Collect(to chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
+	counter := func(desc *prometheus.Desc, value uint64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value), labels...)
+	}
 	for _, p := range peers {
 		node := cmp.Or(p.Name, p.Key)
 		gauge(c.inSync, boolValue(p.InSync), node, p.Key)
+		for _, s := range p.Sessions {
+			if s.Handshake != nil {
+				gauge(c.handshake, float64(s.Handshake.UnixMicro())/1e6, node, p.Key, s.Device)
+			}
+			counter(c.received, s.Received, node, p.Key, s.Device)
+			counter(c.sent, s.Sent, node, p.Key, s.Device)
+		}
 		if p.Probes == nil {
 			continue
 		}

@@ -48,6 +48,8 @@ func TestPeerMetricsShowEachPeer(t *testing.T) {
 	f.peers[2] = probed(f.peers[2], 1.25, probe.SmallMTU)
 	f.peers[3].Probes = nil
 	f.peers[3].Name = ""
+	at := time.Unix(2000000000, 0)
+	f.peers[0].Sessions = []status.Session{{Device: "tulle-wg", Handshake: &at, Received: 7, Sent: 8}, {Device: "tulle6-wg"}}
 	got, _ := scrapePeers(t, f)
 	want := map[string]string{
 		`in_sync{lease="10.64.0.0-24",node="worker-1"}`:                  "1",
@@ -56,6 +58,12 @@ func TestPeerMetricsShowEachPeer(t *testing.T) {
 		`in_sync{lease="10.64.3.0-24",node="10.64.3.0-24"}`:              "1",
 		`probe_round_trip_seconds{lease="10.64.0.0-24",node="worker-1"}`: "0.00025",
 		`probe_round_trip_seconds{lease="10.64.1.0-24",node="worker-2"}`: "0.00055",
+	}
+	for name, value := range map[string]string{
+		`wireguard_handshake_timestamp_seconds{device="tulle-wg"`: "2e+09", `wireguard_received_bytes_total{device="tulle-wg"`: "7", `wireguard_sent_bytes_total{device="tulle-wg"`: "8",
+		`wireguard_received_bytes_total{device="tulle6-wg"`: "0", `wireguard_sent_bytes_total{device="tulle6-wg"`: "0",
+	} {
+		want[name+`,lease="10.64.0.0-24",node="worker-1"}`] = value
 	}
 	for _, cause := range probe.Causes() {
 		for at, labels := range []string{`lease="10.64.0.0-24",node="worker-1"`, `lease="10.64.1.0-24",node="worker-2"`, `lease="10.64.2.0-24",node="worker-3"`} {

@@ -1,0 +1,131 @@
+package network
+
+import (
+	"context"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// sessionsView is the part of a View about encrypted tunnels.
+type sessionsView struct {
+	netstate.Sessions
+	key netstate.PublicKey // this node's
+	// pastTunnel is how many packets were dropped that would have left unencrypted. It is
+	// nil if unknown.
+	pastTunnel *uint64
+	err        error // why the sessions are unknown
+}
+
+// FullView returns a View with the encrypted sessions, without the peers themselves.
+func (a *Agent) FullView(ctx context.Context) View {
+	v := a.View(ctx)
+	a.addSessions(ctx, &v)
+	return v
+}
+
+// addSessions adds the encrypted sessions to v, if its backend has any.
+func (a *Agent) addSessions(ctx context.Context, v *View) {
+	links, key := v.Peers.encrypted()
+	if len(links) == 0 || a.Sessions == nil {
+		return
+	}
+	s := sessionsView{key: key}
+	s.Sessions, s.err = a.Sessions(ctx, links)
+	if n, known := a.Firewall.Dropped(ctx); known {
+		s.pastTunnel = &n
+	}
+	v.Sessions = &s
+}
+
+// encrypted returns the names of the wireguard devices, and this node's public key.
+func (p peersView) encrypted() (links []string, key netstate.PublicKey) {
+	if !p.Known {
+		return nil, key
+	}
+	for _, o := range p.backend.Host(p.own) {
+		if l, isLink := o.(netstate.Link); isLink && l.Kind == netstate.TunnelWireGuard {
+			links, key = append(links, l.Name), l.WireGuard.Key
+		}
+	}
+	return links, key
+}
+
+// wireguardReport reports on the encrypted tunnels. It returns nil if there are none.
+func (v View) wireguardReport() *status.WireGuard {
+	s := v.Sessions
+	if s == nil {
+		return nil
+	}
+	r := &status.WireGuard{PublicKey: s.key.String(), Dropped: make(map[string]uint64)}
+	if s.pastTunnel != nil {
+		r.Dropped[status.DropPastTunnel] = *s.pastTunnel
+	}
+	if s.err != nil {
+		r.Problem = s.err.Error()
+		return r
+	}
+	r.Sessions = make(map[string]int)
+	for _, p := range s.Peers {
+		r.Sessions[ageOf(p, v.At)]++
+	}
+	r.Received, r.Sent = s.Received, s.Sent
+	d := s.Sessions.Dropped
+	r.Dropped[status.DropNoPeer], r.Dropped[status.DropNoSession] = d.NoPeer, d.NoSession
+	r.Dropped[status.DropWrongSource], r.Dropped[status.DropMalformed] = d.WrongSource, d.Malformed
+	return r
+}
+
+// ageOf returns the age of a session's last handshake, in a word.
+func ageOf(s netstate.Session, now time.Time) string {
+	switch {
+	case s.Handshake.IsZero():
+		return status.SessionNever
+	case now.Sub(s.Handshake) < netstate.SessionLife:
+		return status.SessionLive
+	}
+	return status.SessionExpired
+}
+
+// sessionKey distinguishes sessions.
+type sessionKey struct {
+	link string
+	peer netstate.PublicKey
+}
+
+// sessionsByKey returns all sessions by their keys.
+func (v View) sessionsByKey() map[sessionKey]netstate.Session {
+	if v.Sessions == nil {
+		return nil
+	}
+	all := make(map[sessionKey]netstate.Session, len(v.Sessions.Peers))
+	for _, s := range v.Sessions.Peers {
+		all[sessionKey{s.Link, s.Peer}] = s
+	}
+	return all
+}
+
+// sessionsWith returns the sessions with a peer.
+func (v View) sessionsWith(l *subnet.Lease, known map[sessionKey]netstate.Session) (all []status.Session) {
+	if len(known) == 0 {
+		return nil
+	}
+	for _, o := range v.Peers.wants(l) {
+		p, isPeer := o.(netstate.WGPeer)
+		s, exists := known[sessionKey{p.Link, p.Peer}]
+		if !isPeer || !exists {
+			continue
+		}
+		one := status.Session{Device: s.Link, PublicKey: s.Peer.String(), Received: s.Received, Sent: s.Sent}
+		if s.Endpoint.IsValid() {
+			one.Endpoint = s.Endpoint.String()
+		}
+		if !s.Handshake.IsZero() {
+			one.Handshake = &s.Handshake
+		}
+		all = append(all, one)
+	}
+	return all
+}

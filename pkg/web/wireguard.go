@@ -1,0 +1,77 @@
+package web
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tulle-net/tulle/pkg/page"
+	"github.com/tulle-net/tulle/pkg/status"
+)
+
+// wireguard returns a reader whose value is known while the sessions are.
+func wireguard(read func(*status.WireGuard) float64) reader {
+	return func(r reading) (float64, bool) {
+		if r.WireGuard == nil || r.WireGuard.Problem != "" {
+			return 0, false
+		}
+		return read(r.WireGuard), true
+	}
+}
+
+// wireguardGauge returns a row with one value for each label.
+func wireguardGauge(name, help, label string, labels []string, read func(*status.WireGuard) map[string]int) metric {
+	return metric{prometheus.NewDesc("tulle_"+name, help, []string{label}, nil), prometheus.GaugeValue,
+		func(r reading, emit func(float64, ...string)) {
+			if r.WireGuard == nil || r.WireGuard.Problem != "" {
+				return
+			}
+			for _, l := range labels {
+				emit(float64(read(r.WireGuard)[l]), l)
+			}
+		}}
+}
+
+// wireguardDropped returns the row of dropped packets. A reason that is unknown now has
+// no value.
+func wireguardDropped() metric {
+	return metric{prometheus.NewDesc("tulle_wireguard_dropped_packets_total", "With the backend wireguard: packets dropped, by reason.", []string{"reason"}, nil), prometheus.CounterValue,
+		func(r reading, emit func(float64, ...string)) {
+			if r.WireGuard == nil {
+				return
+			}
+			for _, reason := range status.Drops() {
+				if n, known := r.WireGuard.Dropped[reason]; known {
+					emit(float64(n), reason)
+				}
+			}
+		}}
+}
+
+// wireguardFacts returns the facts about the encrypted tunnels, if there are any.
+func (r reading) wireguardFacts() []page.Section {
+	g := r.WireGuard
+	if g == nil {
+		return nil
+	}
+	s := page.Section{Name: "WireGuard"}
+	s.AddCode("public key", g.PublicKey)
+	if g.Problem != "" {
+		s.Class = page.Warn
+		s.Add("problem", page.Line(g.Problem, page.Longest))
+		return []page.Section{s}
+	}
+	for _, age := range status.SessionAges() {
+		if n := g.Sessions[age]; n > 0 || age == status.SessionLive {
+			s.Add("sessions "+age, page.Grouped(n))
+		}
+	}
+	s.Add("received", status.Bytes(g.Received))
+	s.Add("sent", status.Bytes(g.Sent))
+	for _, reason := range status.Drops() {
+		if n := g.Dropped[reason]; n > 0 {
+			s.Add("dropped", fmt.Sprintf("%s %s", page.Grouped(int(n)), reason))
+		}
+	}
+	return []page.Section{s}
+}
