@@ -56,11 +56,10 @@ func disturb(l *lab) *disturber {
 
 // look reads the clocks of keys.
 func (d *disturber) look(keys ...netstate.Key) {
-	is := d.l.f.Snapshot()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, k := range keys {
-		has, _ := is.Get(k)
+		has, _ := d.l.f.Get(k)
 		want, _ := d.right.Get(k)
 		since, wrong := d.wrong[k]
 		if wrong {

@@ -85,11 +85,16 @@ func (f *Fake) Snapshot() *netstate.State {
 	return s
 }
 
-// Has reports whether the kernel holds o.
-func (f *Fake) Has(o netstate.Object) bool {
+// Get returns the object that the kernel holds under a key.
+func (f *Fake) Get(k netstate.Key) (netstate.Object, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	is, ok := f.state.Get(o.Key())
+	return f.state.Get(k)
+}
+
+// Has reports whether the kernel holds o.
+func (f *Fake) Has(o netstate.Object) bool {
+	is, ok := f.Get(o.Key())
 	return ok && is == o
 }
 
