@@ -140,9 +140,13 @@ var words = rule{
 	why:  "paths of one machine and the hosts of package registries mean nothing on another: use relative paths, and a package's name.",
 	check: func(h house) (found []finding) {
 		for _, f := range h {
-			for i, line := range strings.Split(f.text, "\n") {
-				for _, word := range unwanted {
-					if m := word.FindStringSubmatch(line); m != nil {
+			small := strings.ToLower(f.text)
+			for _, u := range unwanted {
+				if !slices.ContainsFunc(u.needs, func(part string) bool { return strings.Contains(small, part) }) {
+					continue // quicker than the pattern
+				}
+				for i, line := range strings.Split(f.text, "\n") {
+					if m := u.pattern.FindStringSubmatch(line); m != nil {
 						found = append(found, finding{fmt.Sprintf("%s:%d", f.path, i+1), "has " + m[1]})
 					}
 				}
@@ -152,7 +156,12 @@ var words = rule{
 	},
 }
 
-var unwanted = []*regexp.Regexp{
-	regexp.MustCompile(`(?:^|[^\w.)}/-])(/(?:work/|farm/|root/go\b))`),
-	regexp.MustCompile(`(?i)\b((?:proxy|sum)\.golang\.org|(?:deb|security|ftp|snapshot)\.debian\.org|registry\.(?:npmjs|yarnpkg)\.\w+)`),
+// unwanted are what no line may have. Where a pattern matches, the text has one of needs,
+// whatever its case.
+var unwanted = []struct {
+	pattern *regexp.Regexp
+	needs   []string
+}{
+	{regexp.MustCompile(`(?:^|[^\w.)}/-])(/(?:work/|farm/|root/go\b))`), []string{"work/", "farm/", "root/go"}},
+	{regexp.MustCompile(`(?i)\b((?:proxy|sum)\.golang\.org|(?:deb|security|ftp|snapshot)\.debian\.org|registry\.(?:npmjs|yarnpkg)\.\w+)`), []string{"golang.org", "debian.org", "registry."}},
 }
