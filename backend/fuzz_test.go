@@ -123,17 +123,22 @@ func contested(a, b netstate.Object) bool {
 // TestHostileLeases applies the seeds of FuzzPeer: none affects a lease of a good
 // peer, or anything of the host's.
 func TestHostileLeases(t *testing.T) {
-	for _, s := range scenes(t) {
-		for _, key := range hostileKeys {
-			for _, value := range hostileValues {
-				if hostile, err := subnet.ParseLease(key, []byte(value)); err == nil {
-					hostile.BackendType = s.cfg.Backend.Type
-					objects, err := s.backend.Peer(s.own, hostile, backend.PlainMetrics)
-					s.checkPeer(t, hostile, objects, err)
-					hostile.Created = 1000
-					s.checkVictims(t, hostile, s.peers(t, 4, rand.New(rand.NewPCG(5, 6))))
-				}
+	var all []subnet.Lease
+	for _, key := range hostileKeys {
+		for _, value := range hostileValues {
+			if hostile, err := subnet.ParseLease(key, []byte(value)); err == nil {
+				all = append(all, hostile)
 			}
+		}
+	}
+	for _, s := range scenes(t) {
+		victims := s.peers(t, 4, rand.New(rand.NewPCG(5, 6)))
+		for _, hostile := range all {
+			hostile.BackendType = s.cfg.Backend.Type
+			objects, err := s.backend.Peer(s.own, hostile, backend.PlainMetrics)
+			s.checkPeer(t, hostile, objects, err)
+			hostile.Created = 1000
+			s.checkVictims(t, hostile, victims)
 		}
 		if t.Failed() {
 			t.Fatal(s.name)
