@@ -152,13 +152,15 @@ func TestRoutesSurviveFaultsOfAzure(t *testing.T) {
 		"interfaces in halves":  {Method: "GET", Part: "/networkinterfaces", Times: 2, Cut: true},
 		"machines denied first": {Method: "GET", Part: "/virtualmachines", Times: 2, Status: 403, Code: "AuthorizationFailed"},
 	} {
+		s := newAzureSite(t) // here, because a parallel test may not set variables
+		s.azure.SetRoute("foreign", "10.200.0.0/16", "VirtualNetworkGateway")
+		s.azure.Do(func() { s.azure.Page = 2 })
+		s.launch(5, nil)
+		s.azure.Inject(fault)
+		s.start()
 		t.Run(name, func(t *testing.T) {
-			s := newAzureSite(t)
-			s.azure.SetRoute("foreign", "10.200.0.0/16", "VirtualNetworkGateway")
-			s.azure.Do(func() { s.azure.Page = 2 })
-			s.launch(5, nil)
-			s.azure.Inject(fault)
-			s.start()
+			t.Parallel()
+			s.t = t
 			s.await(5)
 			if hops, _ := s.azure.Routes(); hops["10.200.0.0/16"] != "VirtualNetworkGateway" || len(hops) != 6 {
 				t.Errorf("%v", hops)

@@ -161,26 +161,29 @@ func (r *running) hasProblem(part string) {
 // readings, and before a removal.
 func TestCredentialsOfAzureAreRevoked(t *testing.T) {
 	for _, f := range []azuretest.Fault{{Status: http.StatusUnauthorized, Code: "ExpiredAuthenticationToken"}, {Status: http.StatusForbidden, Code: "AuthorizationFailed"}} {
-		s := newAzureSite(t)
+		s := newAzureSite(t) // here, because a parallel test may not set variables
 		s.launch(3, nil)
 		r := s.start()
-		s.await(3)
-		end := s.azure.Inject(f)
-		gone := s.Node(large(1).Name)
-		s.Do(func() { s.Change("DELETED", gone) })
-		s.launch(1, nil)
-		r.hasProblem("Microsoft.Network/routeTables/read")
-		if hops, _ := s.azure.Routes(); len(hops) != 3 {
-			t.Errorf("%s: %v", f.Code, hops)
-		}
-		end()
-		kerneltest.Eventually(t, patience, func() error {
-			if hops, _ := s.azure.Routes(); hops[s.cidr(1)] != "" {
-				return fmt.Errorf("%v", hops)
+		t.Run(f.Code, func(t *testing.T) {
+			t.Parallel()
+			s.t, r.t = t, t
+			s.await(3)
+			end := s.azure.Inject(f)
+			gone := s.Node(large(1).Name)
+			s.Do(func() { s.Change("DELETED", gone) })
+			s.launch(1, nil)
+			r.hasProblem("Microsoft.Network/routeTables/read")
+			if hops, _ := s.azure.Routes(); len(hops) != 3 {
+				t.Errorf("%v", hops)
 			}
-			return s.routed(3)
+			end()
+			kerneltest.Eventually(t, patience, func() error {
+				if hops, _ := s.azure.Routes(); hops[s.cidr(1)] != "" {
+					return fmt.Errorf("%v", hops)
+				}
+				return s.routed(3)
+			})
 		})
-		r.stop()
 	}
 }
 

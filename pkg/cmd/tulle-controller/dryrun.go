@@ -42,7 +42,7 @@ func (s settings) read(then func(context.Context, *process) error) error {
 	rested := make(chan struct{})
 	go func() {
 		defer close(rested)
-		p.watch(watching, readPace, cancel)
+		readPace.watch(watching, p.progress, cancel)
 	}()
 	err = because(ctx, then(ctx, p))
 	rest()

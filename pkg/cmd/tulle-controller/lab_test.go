@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -33,6 +34,11 @@ func TestMain(m *testing.M) {
 		return
 	}
 	log.Keep()
+	// Parallel tests mostly wait: for processes that start, for leases that end, and between
+	// retries. So more of them run at once than there are processors. -parallel says otherwise.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 

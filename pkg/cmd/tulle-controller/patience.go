@@ -23,13 +23,13 @@ type pace struct {
 var readPace = pace{answer: time.Minute, all: time.Hour, tell: 10 * time.Second}
 
 // watch ends a reading when it has taken too long without an answer, or in all. Meanwhile it
-// reports how far the reading is. It returns when ctx ends.
-func (p *process) watch(ctx context.Context, limit pace, end context.CancelCauseFunc) {
+// reports how far the reading is, which read returns. It returns when ctx ends.
+func (limit pace) watch(ctx context.Context, read func(context.Context) progress, end context.CancelCauseFunc) {
 	tick := time.NewTicker(min(limit.answer, limit.tell, time.Second) / 4)
 	defer tick.Stop()
 	began := time.Now()
 	answered, told := began, began
-	last := p.progress(ctx)
+	last := read(ctx)
 	first := last
 	for {
 		select {
@@ -37,7 +37,7 @@ func (p *process) watch(ctx context.Context, limit pace, end context.CancelCause
 			return
 		case <-tick.C:
 		}
-		now, is := time.Now(), p.progress(ctx)
+		now, is := time.Now(), read(ctx)
 		if is.answers != last.answers {
 			answered = now
 		}

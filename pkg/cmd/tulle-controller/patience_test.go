@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
@@ -63,25 +64,55 @@ func setPace(t *testing.T, to pace) {
 	t.Cleanup(func() { readPace = usual })
 }
 
-// A plan reads as long as answers come, however long that takes in all, and reports how far
-// it is. The answers of the account take 7.5 s and more together.
-func TestPlanReadsAsLongAsAnswersCome(t *testing.T) {
-	const many = 40
+// TestReadingTakesAsLongAsAnswersCome checks a reading's limits: it ends a minute after the
+// last answer, or after an hour, and not before.
+func TestReadingTakesAsLongAsAnswersCome(t *testing.T) {
+	for name, c := range map[string]struct {
+		every, until time.Duration // when answers come
+		takes        time.Duration
+		want         string
+	}{
+		"no answer":         {time.Hour, 0, time.Minute, "no answer for 1m0s"},
+		"slow answers":      {50 * time.Second, 2 * time.Hour, time.Hour, "not all was read within 1h0m0s"},
+		"answers that stop": {50 * time.Second, 20 * time.Minute, 21 * time.Minute, "no answer for 1m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				told := logtest.Capture(t, 0)
+				began := time.Now()
+				read := func(context.Context) (is progress) {
+					is.answers = int(min(time.Since(began), c.until) / c.every)
+					is.details = service.Details{Read: is.answers, All: 1000}
+					return is
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				readPace.watch(ctx, read, cancel)
+				if took, err := time.Since(began), context.Cause(ctx); took < c.takes-c.every || took > c.takes+time.Second || err == nil || err.Error() != c.want {
+					t.Errorf("ended after %s with %v, want %s and %s", took, err, c.takes, c.want)
+				}
+				if n := told.Count("Reading load balancers and target groups", "of=1000"); n < int(time.Since(began)/readPace.tell)-1 {
+					t.Errorf("%d reports of progress within %s", n, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// A plan reports how far it has read the details of load balancers. The answers about them
+// take 2.5 s and more together.
+func TestPlanReportsItsProgress(t *testing.T) {
+	const many = 10
 	c, f, _ := newBalanced(t, 1)
 	c.balance(f, many)
 	f.Set(func(s *awstest.Settings) {
 		s.Latency = map[string]time.Duration{"DescribeTargetHealth": 250 * time.Millisecond, "DescribeTargetGroupAttributes": 250 * time.Millisecond, "DescribeListeners": 250 * time.Millisecond}
 	})
-	setPace(t, pace{answer: 6 * time.Second, all: time.Hour, tell: 200 * time.Millisecond})
+	setPace(t, pace{answer: time.Minute, all: time.Hour, tell: 100 * time.Millisecond})
 	told := logtest.Capture(t, 0)
-	began := time.Now()
 	var out bytes.Buffer
 	err := settingsOf(t, append(c.serviceFlags(), "--aws-api-share=1000", "plan")...).plan(&out)
 	if err != nil || !strings.Contains(out.String(), "nothing to write") {
 		t.Errorf("%v\n%s", err, out.String())
-	}
-	if took := time.Since(began); took < readPace.answer {
-		t.Errorf("it took %s only, so it shows nothing", took)
 	}
 	if told.Count("Reading load balancers and target groups", fmt.Sprintf("of=%d", 2*many)) == 0 {
 		t.Errorf("no progress in\n%s", told)
@@ -94,9 +125,10 @@ func TestPlanEndsWithoutAnswers(t *testing.T) {
 	c, f, _ := newBalanced(t, 1)
 	c.putWeb()
 	f.Inject(awstest.Fault{Action: "DescribeTargetGroups", Hang: true})
+	const soon = 300 * time.Millisecond
 	for want, limit := range map[string]pace{
-		"no answer for 2s (":           {answer: 2 * time.Second, all: time.Hour, tell: time.Hour},
-		"not all was read within 1s (": {answer: time.Hour, all: time.Second, tell: time.Hour},
+		"no answer for 300ms (":           {answer: soon, all: time.Hour, tell: time.Hour},
+		"not all was read within 300ms (": {answer: time.Hour, all: soon, tell: time.Hour},
 	} {
 		setPace(t, limit)
 		var out bytes.Buffer

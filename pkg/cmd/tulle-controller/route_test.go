@@ -192,12 +192,14 @@ func TestFaultsOnAWS(t *testing.T) {
 		"half lists": {Action: "DescribeRouteTables", Times: 2, Half: true},
 		"half":       {Action: "DescribeInstances", Times: 2, Half: true},
 	} {
+		s := newSite(t, 8, 2) // here, because a parallel test may not set variables
+		s.aws.SetRoute(s.tables[0], "10.64.200.0/24", s.aws.Default().Main)
+		s.aws.SetRoute(s.tables[1], s.cidr(3), s.aws.Launch(awstest.Launch{})[0].ID) // taken by hand
+		s.aws.Inject(fault)
+		s.startQuick()
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, 8, 2)
-			s.aws.SetRoute(s.tables[0], "10.64.200.0/24", s.aws.Default().Main)
-			s.aws.SetRoute(s.tables[1], s.cidr(3), s.aws.Launch(awstest.Launch{})[0].ID) // taken by hand
-			s.aws.Inject(fault)
-			s.startQuick()
+			t.Parallel()
+			s.t = t
 			s.await(0, 1, 2, 4, 5, 6, 7)
 			if err := s.routed(3); err == nil {
 				t.Error("the route taken by hand was replaced")
