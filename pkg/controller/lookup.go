@@ -19,6 +19,8 @@ const lookupLimit = 30 * time.Second
 // loop, and the other functions in it.
 type Lookup[V any] struct {
 	What string // like "instances"
+	// Side is how many Reads may run side by side, each with keys of its own; 0 is one.
+	Side int
 	// Due returns the keys to look up now, and when the next ones are due: zero means not
 	// before an event. It returns no key again before Take.
 	Due func(now time.Time) (keys []string, again time.Time)
@@ -56,7 +58,7 @@ type lookup interface {
 type inquiry[V any] struct {
 	Lookup[V]
 	outcome trouble.Outcome
-	reading bool // only the loop uses it
+	reading int // Reads that run; only the loop uses it
 
 	mu      sync.Mutex
 	rests   bool
@@ -68,35 +70,49 @@ type inquiry[V any] struct {
 
 func (q *inquiry[V]) turn(ctx context.Context, e *Engine, now time.Time) (again time.Time) {
 	q.set(func() { q.rests = false })
-	if q.reading {
-		return time.Time{}
+	for q.reading < max(1, q.Side) {
+		var keys []string
+		keys, again = q.Due(now)
+		if q.Moved != nil && q.Moved() {
+			e.changed = true
+		}
+		if len(keys) == 0 {
+			q.idle(again)
+			return again
+		}
+		q.start(ctx, e, keys)
 	}
-	keys, again := q.Due(now)
-	if q.Moved != nil && q.Moved() {
-		e.changed = true
+	return time.Time{}
+}
+
+// idle is called when nothing is due.
+func (q *inquiry[V]) idle(again time.Time) {
+	if q.reading > 0 {
+		return
 	}
-	if len(keys) == 0 {
-		q.set(func() {
-			if !q.tried && (q.More == nil || !q.More()) {
-				q.tried = true
-				close(q.all)
-			}
-			if q.failure != nil && again.IsZero() { // the failed keys are no longer needed
-				klog.InfoS("Nothing is left to look up", "what", q.What)
-				q.outcome.Forget()
-				q.failure = nil
-			}
-		})
-		return again
-	}
-	q.reading = true
+	q.set(func() {
+		if !q.tried && (q.More == nil || !q.More()) {
+			q.tried = true
+			close(q.all)
+		}
+		if q.failure != nil && again.IsZero() { // the failed keys are no longer needed
+			klog.InfoS("Nothing is left to look up", "what", q.What)
+			q.outcome.Forget()
+			q.failure = nil
+		}
+	})
+}
+
+// start starts a Read.
+func (q *inquiry[V]) start(ctx context.Context, e *Engine, keys []string) {
+	q.reading++
 	terms := e.terms
 	e.reads.Go(func() {
 		within, cancel := context.WithTimeout(ctx, lookupLimit)
 		defer cancel()
 		found, err := q.Read(within, keys)
 		e.post(func() {
-			q.reading = false
+			q.reading--
 			q.outcome.Was(err, "keys", len(keys), "found", len(found))
 			q.set(func() { q.failure, q.last = err, err })
 			if e.terms == terms { // a later term looks up everything again
@@ -104,7 +120,6 @@ func (q *inquiry[V]) turn(ctx context.Context, e *Engine, now time.Time) (again 
 			}
 		})
 	})
-	return time.Time{}
 }
 
 func (q *inquiry[V]) rest() { q.set(func() { q.rests, q.failure, q.last = true, nil, nil }) }

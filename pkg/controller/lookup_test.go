@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,4 +140,50 @@ func TestObserveShowsWhatDueChanges(t *testing.T) {
 			t.Errorf("%d more plans, want 1", more)
 		}
 	}, c)
+}
+
+// TestSlowReadDoesNotDelayTheOthers: with Side, other keys are read while one read lasts.
+func TestSlowReadDoesNotDelayTheOthers(t *testing.T) {
+	keys, taken := []string{"slow", "a", "b"}, make(map[string]bool)
+	var reading, most atomic.Int32
+	run(t, Options{}, func(l *lab) {
+		end := make(chan struct{}) // of the bubble
+		l.Do(l.t.Context(), func() {
+			LookUp(l.Engine, Lookup[int]{
+				What: "slow things", Side: 2,
+				Due: func(time.Time) (due []string, again time.Time) {
+					if len(keys) > 0 {
+						due, keys = keys[:1], keys[1:]
+					}
+					return due, time.Time{}
+				},
+				Read: func(_ context.Context, keys []string) (map[string]int, error) {
+					if n := reading.Add(1); n > most.Load() {
+						most.Store(n)
+					}
+					defer reading.Add(-1)
+					if keys[0] == "slow" {
+						<-end
+					}
+					return nil, nil
+				},
+				Take: func(keys []string, _ map[string]int) { taken[keys[0]] = true },
+			})
+		})
+		l.begin(election.Term{})
+		l.Do(l.t.Context(), func() {
+			if taken["slow"] || !taken["a"] || !taken["b"] || most.Load() != 2 {
+				t.Errorf("taken: %v, at most %d reads at once", taken, most.Load())
+			}
+		})
+		for _, f := range l.look().Feeds {
+			if f.What == "slow things" && f.Listed {
+				t.Error("all is looked up while a read lasts")
+			}
+		}
+		close(end)
+		if err := l.Await(l.t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
