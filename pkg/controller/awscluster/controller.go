@@ -1,0 +1,197 @@
+package awscluster
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/kube/capi"
+	"github.com/tulle-net/tulle/pkg/retry"
+)
+
+// Name is the controller's name.
+const Name = "awscluster-controller"
+
+const (
+	// period is the time between two comparisons of a network with the account.
+	period = time.Minute
+	// callTime is how long a call may take, with the wait for what was just created.
+	callTime = 40 * time.Second
+	// lateTime is how long AWS may take to show what a creation of an earlier leader made.
+	lateTime = 20 * time.Second
+	// mostCalls limits the calls in flight over all networks, and mostOfOne those of one.
+	mostCalls = 48
+	mostOfOne = 8
+	// mostReads limits the readings at once, and mostInRegion those of one region: a region
+	// that does not answer must not delay the others.
+	mostReads    = 8
+	mostInRegion = 4
+	// tellTime is the shortest time between two statuses that differ in progress alone.
+	tellTime = 5 * time.Second
+	// patientPasses is how many plans in a row may find something to do before the next one
+	// has to wait.
+	patientPasses = 3
+)
+
+var (
+	// backoff paces readings after a failure.
+	backoff = retry.Backoff{First: 5 * time.Second, Last: 5 * time.Minute}
+	// holding paces those of a deletion that something holds.
+	holding = retry.Backoff{First: 5 * time.Second, Last: time.Minute}
+	// polling paces the reads of what AWS makes in the background.
+	polling = retry.Backoff{First: 2 * time.Second, Last: 15 * time.Second}
+)
+
+// Options are what a Controller needs.
+type Options struct {
+	Client *kube.Client
+	// Region returns the account in a region. It may be slow, and is called outside the loop.
+	Region func(name string) (Cloud, error)
+	// Preview plans all calls at once, and makes none.
+	Preview bool
+	// Event sends an event about an AWSCluster.
+	Event func(controller.Event)
+}
+
+// Controller builds and keeps networks. Only the Engine's loop uses it.
+type Controller struct {
+	options  Options
+	networks map[string]*network // by namespace and name
+	clusters map[string]cluster  // likewise
+	versions [2]map[string]cluster
+	contract capi.Contract // "" until it is read
+
+	steps   controller.Schedule // networks that may need a write to Kubernetes
+	reads   controller.Schedule // networks to read
+	polls   controller.Schedule // networks of which AWS makes something
+	due     time.Time           // when the contract is read next
+	asking  bool
+	regions map[string]int // readings in flight
+	turn    string         // the network that made the last call
+	flights map[controller.Ref]flight
+
+	// Outside of the loop.
+	jobs    sync.Map // what is being read: job by key
+	waits   sync.Map // what is being polled: wait by key
+	answers sync.Map // answers to writes of objects in flight, by UID
+}
+
+// New returns a Controller, and adds it to the Engine with what it reads.
+func New(e *controller.Engine, o Options) *Controller {
+	c := &Controller{
+		options: o, networks: make(map[string]*network), clusters: make(map[string]cluster), steps: controller.NewSchedule(), reads: controller.NewSchedule(),
+		polls: controller.NewSchedule(), regions: make(map[string]int), flights: make(map[controller.Ref]flight),
+	}
+	for i, path := range []string{capi.ClustersBeta1, capi.Clusters} {
+		controller.Follow(e, controller.Feed[capi.Cluster, cluster]{
+			What: "clusters of " + []string{"v1beta1", "v1beta2"}[i], Client: o.Client, Path: path, Format: capi.Format, Optional: true,
+			Keep: func(o *capi.Cluster) (string, cluster) {
+				return o.Metadata.Key(), cluster{o.Paused(), o.Spec.Endpoint}
+			},
+			List:   func(all map[string]cluster) { c.versions[i] = all; c.join() },
+			Set:    func(key string, v cluster) { c.versions[i][key] = v; c.join(key) },
+			Delete: func(key string) { delete(c.versions[i], key); c.join(key) },
+		})
+	}
+	controller.Follow(e, controller.Feed[object, state]{
+		What: "awsclusters", Client: o.Client, Path: AWSClusters, Format: objectFormat, Optional: true,
+		Keep: keep, List: c.list, Set: c.set, Delete: c.remove,
+	})
+	controller.LookUp(e, controller.Lookup[capi.Contract]{What: "contract of awsclusters", Due: c.contractDue, Read: c.readContract, Take: c.takeContract})
+	controller.LookUp(e, controller.Lookup[seen]{What: "networks", Side: mostReads, Due: c.readDue, Read: c.read, Take: c.take, More: c.more})
+	controller.LookUp(e, controller.Lookup[polled]{What: "objects that AWS makes", Side: mostReads, Due: c.pollDue, Read: c.poll, Take: c.takePoll})
+	e.Add(c)
+	return c
+}
+
+// Name implements controller.Controller.
+func (c *Controller) Name() string { return Name }
+
+// MostCloudWrites implements controller.CloudBatcher.
+func (c *Controller) MostCloudWrites() int { return mostCalls }
+
+// Lead implements controller.Controller. What was read before may be old.
+func (c *Controller) Lead(t election.Term) {
+	now := time.Now()
+	c.regions, c.flights, c.asking, c.due = make(map[string]int), make(map[controller.Ref]flight), false, time.Time{}
+	c.reads, c.polls = controller.NewSchedule(), controller.NewSchedule()
+	for _, n := range c.networks {
+		n.writing, n.fails, n.retry, n.told = false, 0, time.Time{}, time.Time{}
+		n.reading, n.stale, n.seen, n.known, n.failures, n.passes, n.settled = false, false, nil, known{}, 0, 0, false
+		n.abandon()
+		n.flying, n.polling, n.trouble, n.drifted, n.held = 0, false, nil, nil, time.Time{}
+		if !t.Clean && n.finalized() && !n.status.provisioned() && !n.deleting {
+			n.held = now.Add(lateTime) // a creation of the last leader may not be shown yet
+		}
+		c.judge(n, now)
+	}
+}
+
+// Clean implements controller.Controller. A late change repeats what the network is to be,
+// or was to be until its spec changed. A late creation makes a twin at most, which the next
+// plan deletes.
+func (c *Controller) Clean() bool { return len(c.flights) == 0 }
+
+// join sets the Clusters of both versions, or some of them. The newer version wins.
+func (c *Controller) join(keys ...string) {
+	from := c.versions[1]
+	if from == nil {
+		from = c.versions[0]
+	}
+	c.clusters = from
+	now := time.Now()
+	if len(keys) == 0 {
+		for _, n := range c.networks {
+			c.judge(n, now)
+		}
+		return
+	}
+	for _, n := range c.networks {
+		if slices.ContainsFunc(n.Owners, func(o capi.Owner) bool { return slices.Contains(keys, n.Namespace+"/"+o.Name) }) {
+			c.judge(n, now)
+		}
+	}
+}
+
+// list replaces all AWSClusters. A server without the resource has none.
+func (c *Controller) list(all map[string]state) {
+	for key, s := range all {
+		c.set(key, s)
+	}
+	for key := range c.networks {
+		if _, is := all[key]; !is {
+			c.remove(key)
+		}
+	}
+}
+
+// set takes a state of an AWSCluster.
+func (c *Controller) set(key string, s state) {
+	n, now := c.networks[key], time.Now()
+	switch {
+	case n != nil && n.UID == s.UID && s.revision != 0 && s.revision < n.written:
+		return // older than our last write, which the watch has yet to show
+	case n == nil || n.UID != s.UID:
+		n = &network{preview: c.options.Preview}
+		c.networks[key] = n
+	}
+	n.state = s
+	c.judge(n, now)
+}
+
+// remove takes the deletion of an AWSCluster.
+func (c *Controller) remove(key string) {
+	delete(c.networks, key)
+	c.steps.Remove(key)
+	c.reads.Remove(key)
+	c.polls.Remove(key)
+	now := time.Now()
+	for _, n := range c.networks { // it may have been the twin of another one
+		if len(n.problems) > 0 {
+			c.judge(n, now)
+		}
+	}
+}

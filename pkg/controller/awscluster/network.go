@@ -1,0 +1,147 @@
+package awscluster
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/awsnet"
+	"github.com/tulle-net/tulle/pkg/awsnet/apply"
+	"github.com/tulle-net/tulle/pkg/kube/capi"
+)
+
+// Gate is why nothing is done for an AWSCluster, or "" if it is open.
+type Gate string
+
+// The gates.
+const (
+	Open Gate = ""
+	// Foreign is an AWSCluster that another program manages.
+	Foreign Gate = "managed by another program"
+	// Paused is one that is paused, or whose Cluster is.
+	Paused Gate = "paused"
+	// Unowned is one whose Cluster is not known yet.
+	Unowned Gate = "waits for its Cluster"
+	// Leaving is one without our finalizer that is being deleted.
+	Leaving Gate = "leaving"
+)
+
+// network is an AWSCluster and its network.
+type network struct {
+	state
+	preview  bool // of Options
+	gate     Gate
+	job      job
+	problems []awsnet.Problem // of the object alone
+	outer    capi.Endpoint    // of its Cluster
+
+	// The writes to Kubernetes.
+	writing bool
+	written int64 // the revision of the last one
+	fails   int   // in a row
+	retry   time.Time
+	told    time.Time // when the status was last written
+
+	// The readings.
+	reading  bool
+	stale    bool  // the job changed after the reading began
+	seen     *seen // the last one, or nil
+	known    known
+	failures int // readings and runs in a row that failed
+	passes   int // plans in a row that were not empty
+	settled  bool
+
+	// The run of a plan.
+	run     *apply.Run
+	polls   int
+	polling bool
+	polled  []string // what the last poll reads
+	flying  int      // calls in flight
+	trouble []apply.Failure
+	drifted []string // what is restored, for an event
+	held    time.Time
+}
+
+// cluster is what is kept of a Cluster.
+type cluster struct {
+	paused   bool
+	endpoint capi.Endpoint
+}
+
+// gateOf returns what keeps an AWSCluster from being worked on, and the name of its Cluster.
+func (c *Controller) gateOf(s state) (Gate, string) {
+	owner, owned := capi.ClusterOf(s.Owners)
+	at, exists := c.clusters[s.Namespace+"/"+owner.Name]
+	switch {
+	case s.Has(capi.ManagedByAnnotation) || s.Labels[capi.ManagedByAnnotation] != "":
+		return Foreign, owner.Name
+	case s.Has(capi.PausedAnnotation) || exists && at.paused:
+		return Paused, owner.Name
+	case s.deleting && !s.finalized():
+		return Leaving, owner.Name
+	case s.deleting:
+		return Open, owner.Name
+	case !owned || !exists:
+		return Unowned, owner.Name
+	}
+	return Open, owner.Name
+}
+
+// judge decides what an AWSCluster needs, after something about it has changed.
+func (c *Controller) judge(n *network, now time.Time) {
+	gate, name := c.gateOf(n.state)
+	n.outer = c.clusters[n.Namespace+"/"+name].endpoint
+	j, problems := jobOf(n.state, name)
+	if twin := c.twinOf(n, j.identity); twin != "" {
+		problems = append(problems, awsnet.Problem{Field: field(NetworkAnnotation), Text: j.identity.String() + " is also the network of " + twin + "; remove the annotation from the one that was copied"})
+	}
+	changed := gate != n.gate || !reflect.DeepEqual(j, n.job) || !slices.Equal(problems, n.problems)
+	n.gate, n.job, n.problems = gate, j, problems
+	if changed {
+		n.failures, n.passes, n.settled, n.stale, n.known.whole = 0, 0, false, n.reading, false
+		n.abandon()
+		n.seen, n.trouble = nil, nil
+	}
+	c.steps.Advance(n.Key(), now)
+	c.plan(n, now, changed)
+}
+
+// plan schedules the next reading of a network.
+func (c *Controller) plan(n *network, now time.Time, at bool) {
+	key := n.Key()
+	switch {
+	case !n.works() || n.reading || n.run != nil || n.flying > 0:
+		c.reads.Remove(key)
+	case at || n.seen == nil && !c.reads.Has(key):
+		c.reads.Set(key, now)
+	}
+}
+
+// works reports whether calls may be made for a network.
+func (n *network) works() bool {
+	return n.gate == Open && len(n.problems) == 0 && (n.finalized() || n.preview)
+}
+
+// abandon ends a run. What is in flight ends by itself.
+func (n *network) abandon() { n.run, n.polls, n.polled = nil, 0, nil }
+
+// twinOf returns another AWSCluster with the same network, which an older object keeps. A copy
+// of an object has the annotation of the original.
+func (c *Controller) twinOf(n *network, i identity) string {
+	if _, has, _ := n.recorded(); !has {
+		return ""
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.networks)) {
+		o := c.networks[key]
+		other, has, _ := o.recorded()
+		if o == n || !has || other != i {
+			continue
+		}
+		if s := strings.Compare(o.CreationTimestamp, n.CreationTimestamp); s < 0 || s == 0 && key < n.Key() {
+			return key
+		}
+	}
+	return ""
+}
