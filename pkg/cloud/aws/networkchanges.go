@@ -155,6 +155,16 @@ func (c *Client) withToken(token string, send func(token *string) (id string, de
 	return "", &cloud.Error{Kind: cloud.Changed, Action: "Create", Text: "AWS answers with objects that are deleted for the client token " + quoted(first) + "; trying again later"}
 }
 
+// tokenOf returns the ClientToken of a creation. It depends on what the object names: AWS remembers
+// tokens for longer than a network may live, and a new network is in another VPC.
+func tokenOf(x NetworkChange) string {
+	token := x.Step.Token
+	for _, r := range awsnet.Named(x.Object) {
+		token = nextToken(token, r.ID)
+	}
+	return token
+}
+
 // nextToken returns the token that comes after one whose object is dead.
 func nextToken(token, dead string) string {
 	if token == "" {

@@ -101,7 +101,7 @@ func createNetworkEgress(c *Client, ctx context.Context, x NetworkChange) (Made,
 	if err != nil {
 		return Made{}, err
 	}
-	id, err := c.withToken(x.Step.Token, func(token *string) (string, bool, error) {
+	id, err := c.withToken(tokenOf(x), func(token *string) (string, bool, error) {
 		out, err := create(ctx, c, createEgress, func(ctx context.Context) (*ec2.CreateEgressOnlyInternetGatewayOutput, error) {
 			return c.ec2.CreateEgressOnlyInternetGateway(ctx, &ec2.CreateEgressOnlyInternetGatewayInput{
 				VpcId: &o.VPC.ID, ClientToken: token, TagSpecifications: specs(x, types.ResourceTypeEgressOnlyInternetGateway),
@@ -123,7 +123,7 @@ func createNetworkCarrier(c *Client, ctx context.Context, x NetworkChange) (Made
 	if err != nil {
 		return Made{}, err
 	}
-	id, err := c.withToken(x.Step.Token, func(token *string) (string, bool, error) {
+	id, err := c.withToken(tokenOf(x), func(token *string) (string, bool, error) {
 		out, err := create(ctx, c, createCarrier, func(ctx context.Context) (*ec2.CreateCarrierGatewayOutput, error) {
 			return c.ec2.CreateCarrierGateway(ctx, &ec2.CreateCarrierGatewayInput{VpcId: &o.VPC.ID, ClientToken: token, TagSpecifications: specs(x, types.ResourceTypeCarrierGateway)})
 		})
@@ -182,7 +182,7 @@ func createNetworkNAT(c *Client, ctx context.Context, x NetworkChange) (Made, er
 		return Made{}, err
 	}
 	var made awsnet.Found
-	_, err = c.withToken(x.Step.Token, func(token *string) (string, bool, error) {
+	_, err = c.withToken(tokenOf(x), func(token *string) (string, bool, error) {
 		out, err := create(ctx, c, createNAT, func(ctx context.Context) (*ec2.CreateNatGatewayOutput, error) {
 			return c.ec2.CreateNatGateway(ctx, &ec2.CreateNatGatewayInput{SubnetId: &o.Subnet.ID, AllocationId: &o.Address.ID, ClientToken: token, TagSpecifications: specs(x, types.ResourceTypeNatgateway)})
 		})
@@ -201,7 +201,7 @@ func createNetworkTable(c *Client, ctx context.Context, x NetworkChange) (Made, 
 	if err != nil {
 		return Made{}, err
 	}
-	id, err := c.withToken(x.Step.Token, func(token *string) (string, bool, error) {
+	id, err := c.withToken(tokenOf(x), func(token *string) (string, bool, error) {
 		out, err := create(ctx, c, createTable, func(ctx context.Context) (*ec2.CreateRouteTableOutput, error) {
 			return c.ec2.CreateRouteTable(ctx, &ec2.CreateRouteTableInput{VpcId: &o.VPC.ID, ClientToken: token, TagSpecifications: specs(x, types.ResourceTypeRouteTable)})
 		})
@@ -255,7 +255,7 @@ func createNetworkEndpoint(c *Client, ctx context.Context, x NetworkChange) (Mad
 	for _, r := range o.Tables.All() {
 		tables = append(tables, r.ID)
 	}
-	id, err := c.withToken(x.Step.Token, func(token *string) (string, bool, error) {
+	id, err := c.withToken(tokenOf(x), func(token *string) (string, bool, error) {
 		out, err := create(ctx, c, createEndpoint, func(ctx context.Context) (*ec2.CreateVpcEndpointOutput, error) {
 			return c.ec2.CreateVpcEndpoint(ctx, &ec2.CreateVpcEndpointInput{
 				VpcId: &o.VPC.ID, ServiceName: aws.String("com.amazonaws." + c.region + "." + o.Service), VpcEndpointType: types.VpcEndpointTypeGateway,
@@ -296,7 +296,7 @@ func createNetworkBastion(c *Client, ctx context.Context, x NetworkChange) (Made
 		return Made{}, err
 	}
 	var made awsnet.Found
-	_, err = c.withToken(x.Step.Token, func(token *string) (string, bool, error) {
+	_, err = c.withToken(tokenOf(x), func(token *string) (string, bool, error) {
 		out, err := create(ctx, c, runInstances, func(ctx context.Context) (*ec2.RunInstancesOutput, error) {
 			return c.ec2.RunInstances(ctx, &ec2.RunInstancesInput{
 				ImageId: &o.Image, InstanceType: types.InstanceType(o.Type), KeyName: optional(o.SSHKey), MinCount: aws.Int32(1), MaxCount: aws.Int32(1), ClientToken: token,

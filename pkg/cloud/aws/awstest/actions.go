@@ -28,6 +28,7 @@ func init() {
 		"DescribeEgressOnlyInternetGateways":         reads(describeEgresses),
 		"DescribeTags":                               reads(describeTags),
 		"DescribeVpcAttribute":                       reads(describeVPCAttribute),
+		"DescribeCarrierGateways":                    reads(describeCarriers),
 		"DescribeVpcEndpoints":                       reads(describeEndpoints),
 		"DisassociateAddress":                        writes(disassociateAddress),
 		"DisassociateSubnetCidrBlock":                writes(disassociateSubnetBlock),
