@@ -47,6 +47,36 @@ func describe(o Object) string {
 	return text
 }
 
+// Difference returns for people what a step changes: what there is before it, and after it.
+func (s Step) Difference() (before, after string) {
+	rest := func(o Object) string { return strings.TrimSpace(strings.TrimPrefix(describe(o), o.Key().String())) }
+	switch s.Verb {
+	case Create:
+		return "", rest(s.Want)
+	case Delete:
+		return rest(s.Have), ""
+	case Wait:
+		return "", ""
+	}
+	var was, is []string
+	if s.Have != s.Want {
+		for _, d := range compare(s.Have, s.Want) {
+			was, is = append(was, fmt.Sprintf("%s %v", d.name, d.have)), append(is, fmt.Sprintf("%s %v", d.name, d.want))
+		}
+	}
+	if len(s.Tags) > 0 {
+		var pairs []string
+		for _, k := range sortedKeys(s.Tags) {
+			pairs = append(pairs, k+"="+clip(s.Tags[k]))
+		}
+		was, is = append(was, "tags as they are"), append(is, "with the tags "+strings.Join(pairs, ", "))
+	}
+	return strings.Join(was, "; "), strings.Join(is, "; ")
+}
+
+// Text describes an object for people: its kind, ID and name, and the Service it was made for.
+func (f Found) Text() string { return foreignText(f) }
+
 // difference returns for people what a change changes.
 func difference(have Found, want Object, tags map[string]string) string {
 	text := fmt.Sprintf("%s %s", want.Key(), have.ID)
@@ -65,9 +95,32 @@ func difference(have Found, want Object, tags map[string]string) string {
 
 // fields returns for people the fields that differ.
 func fields(have, want Object) (all []string) {
+	for _, d := range compare(have, want) {
+		if d.name == blackhole {
+			all = append(all, blackhole)
+			continue
+		}
+		all = append(all, fmt.Sprintf("%s %v instead of %v", d.name, d.want, d.have))
+	}
+	if _, is := want.(Tagging); is {
+		all = append(all, "tags")
+	}
+	return all
+}
+
+// fieldChange is a field that differs.
+type fieldChange struct {
+	name       string
+	have, want any
+}
+
+const blackhole = "it leads nowhere"
+
+// compare returns the fields that differ.
+func compare(have, want Object) (all []fieldChange) {
 	say := func(name string, a, b any) {
 		if a != b {
-			all = append(all, fmt.Sprintf("%s %v instead of %v", name, b, a))
+			all = append(all, fieldChange{name, a, b})
 		}
 	}
 	switch w := want.(type) {
@@ -101,9 +154,7 @@ func fields(have, want Object) (all []string) {
 	case Route:
 		h := have.(Route)
 		say("to", h.Via, w.Via)
-		if h.Blackhole {
-			all = append(all, "it leads nowhere")
-		}
+		say(blackhole, h.Blackhole, false)
 	case Association:
 		say("table", have.(Association).Table, w.Table)
 	case Endpoint:
@@ -131,8 +182,6 @@ func fields(have, want Object) (all []string) {
 		say("connections of unhealthy targets ended", h.EndUnhealthy, w.EndUnhealthy)
 	case Listener:
 		say("to", have.(Listener).Group, w.Group)
-	case Tagging:
-		all = append(all, "tags")
 	}
 	return all
 }

@@ -64,6 +64,34 @@ type Plan struct {
 	holding Holding
 }
 
+// Kept returns what is foreign, without what goes with an object that the plan deletes, such as
+// the rules of a security group.
+func (p Plan) Kept() (all []Found) {
+	goes := make(map[Key]bool)
+	for _, s := range p.Steps {
+		goes[s.Key] = goes[s.Key] || s.Verb == Delete
+	}
+	for _, f := range p.Foreign {
+		var whole Ref
+		switch o := f.Object.(type) {
+		case Block:
+			whole = o.VPC
+		case Route:
+			whole = o.Table
+		case Association:
+			whole = o.Subnet
+		case Listener:
+			whole = o.Balancer
+		case Rule:
+			whole = o.Owner
+		}
+		if !goes[whole.Key] {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
 // Blocker is what keeps an object from being deleted.
 type Blocker struct {
 	Key Key

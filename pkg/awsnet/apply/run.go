@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -186,7 +187,7 @@ func (r *Run) Saw(ids []string, now map[string]awsnet.Found) {
 		case w.gone && there, !w.gone && !there, !w.gone && f.State == awsnet.Pending:
 			continue
 		case !w.gone && f.State != awsnet.Usable:
-			r.failed[w.step.StepID] = fmt.Errorf("%s %s is %s: %s", w.step.Key, id, f.State, strings.TrimSpace(f.Why))
+			r.failed[w.step.StepID] = &WaitError{w.step.Key, id, fmt.Sprintf("is %s: %s; run again to replace it", f.State, strings.TrimSpace(f.Why)), nil}
 		default:
 			if !w.gone {
 				r.binder.Learn(w.step.Key, id, f.Given)
@@ -226,14 +227,32 @@ func (r *Run) Expire(at time.Time, why error) {
 		if w.gone {
 			state = "still exists"
 		}
-		err := fmt.Errorf("%s %s %s after %s, longer than AWS usually needs; look at it in AWS, and try again", w.step.Key, id, state, at.Sub(w.since).Round(time.Second))
-		if why != nil {
-			err = fmt.Errorf("%w; the last read failed: %w", err, why)
-		}
-		r.failed[w.step.StepID] = err
+		r.failed[w.step.StepID] = &WaitError{w.step.Key, id, fmt.Sprintf("%s after %s, longer than AWS usually needs; look at it in AWS, and try again", state, at.Sub(w.since).Round(time.Second)), why}
 		delete(r.waits, id)
 	}
 }
+
+// WaitError is why AWS did not finish what it does in the background. Another try of the same
+// plan does not help.
+type WaitError struct {
+	Key      awsnet.Key
+	ID, Text string
+	// Err is why the last read failed, or nil.
+	Err error
+}
+
+func (e *WaitError) Error() string {
+	text := fmt.Sprintf("%s %s %s", e.Key, e.ID, e.Text)
+	if e.Err != nil {
+		text += "; the last read failed: " + e.Err.Error()
+	}
+	return text
+}
+
+func (e *WaitError) Unwrap() error { return e.Err }
+
+// IsWaitError reports whether err is a WaitError.
+func IsWaitError(err error) bool { _, is := errors.AsType[*WaitError](err); return is }
 
 // Progress is how far a Run is. It is a value that the Run does not change later.
 type Progress struct {
