@@ -19,7 +19,7 @@ var used = append([]string{
 // networkReads are the reads of networks.
 var networkReads = []string{
 	describeVPCs, describeVPCAttribute, describeSubnets, describeTables, describeGateways, describeEgress, describeCarriers, describeAddresses, describeNATs, describeEndpoints,
-	describeGroups, describeRules, describeInstances, describeInterfaces,
+	describeGroups, describeRules, describeInstances, describeInterfaces, describeZones, getQuota,
 	describeBalancers, describeTargetGroups, describeListeners, describeTags, describeBalancerAttributes, describeGroupAttributes,
 }
 

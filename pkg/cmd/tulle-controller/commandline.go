@@ -18,6 +18,7 @@ const (
 	showIPAM
 	showRoutes
 	showNode
+	doNetwork
 	showHelp
 	showVersion
 	showManPage
@@ -25,7 +26,7 @@ const (
 )
 
 // needsCluster reports whether a command reads the cluster.
-func (c command) needsCluster() bool { return c < showHelp }
+func (c command) needsCluster() bool { return c < doNetwork }
 
 // The help's headings.
 const (
@@ -35,6 +36,7 @@ const (
 	ofGoogle    = "Google"
 	ofCloud     = "Cloud"
 	ofEtcd      = "etcd"
+	ofNetwork   = "Network on AWS"
 	electing    = "Leader election"
 	health      = "Health"
 	logging     = "Logging"
@@ -57,6 +59,7 @@ func (s *settings) program() flags.Program {
 		Examples: []string{
 			"tulle-controller --allocate-node-cidrs --cluster-cidr=10.244.0.0/16,fd00:10:244::/56 --service-cluster-ip-range=10.96.0.0/12",
 			"tulle-controller plan --kubeconfig=admin.conf --allocate-node-cidrs --cluster-cidr=10.244.0.0/16",
+			"tulle-controller aws plan -f network.yaml",
 		},
 		Manual: manual,
 	}
@@ -73,6 +76,7 @@ func (s *settings) commands() []flags.Command {
 		{Name: "ipam", About: "show how full the pools of podCIDRs are, and what is wrong with Nodes", Uses: uses, Set: to(showIPAM)},
 		{Name: "routes", About: "compare the cloud's route tables with what the cluster needs", Uses: uses, Set: to(showRoutes)},
 		{Name: "explain", Value: "NODE", About: "show what the controllers do for a Node or a Service, NAMESPACE/NAME, and what is missing", Uses: uses, Set: s.explainNode},
+		{Name: "aws", Value: strings.Join(networkVerbs, "|"), About: "plan, build or delete a cluster's network on AWS, without Kubernetes", Choices: networkVerbs, Uses: networkUses, Set: s.setNetwork},
 		{Name: "version", About: "print the version", Set: to(showVersion)},
 		{Name: "man", About: "print the manual page", Set: to(showManPage)},
 		{Name: "completion", Value: "SHELL", About: "print completions for bash, zsh or fish", Choices: flags.Shells(), Set: s.completion},
@@ -97,7 +101,7 @@ func (s *settings) completion(shell string) error {
 
 // table returns every flag, in the order of the help.
 func (s *settings) table() []flags.Flag {
-	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.routeFlags(), s.nodeFlags(), s.balancerFlags(), s.etcdFlags(), s.processFlags())
+	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.routeFlags(), s.nodeFlags(), s.balancerFlags(), s.networkFlags(), s.etcdFlags(), s.processFlags())
 }
 
 // ipamFlags are those of all controllers, and of node IPAM.
@@ -201,7 +205,7 @@ func (s *settings) processFlags() []flags.Flag {
 		{Name: "output", Group: ofCommands, Value: "FORMAT", Default: "text",
 			About:   "output format: text, json or yaml",
 			Choices: answer.Formats(),
-			Only:    []string{"plan", "ipam", "routes", "explain", "version"},
+			Only:    []string{"plan", "ipam", "routes", "explain", "aws", "version"},
 			Set:     flags.To(&s.output, answer.ReadFormat)},
 
 		flags.Help.In(other),
@@ -228,17 +232,17 @@ SIGTERM and SIGINT stop it: writes in flight end, and the Lease is released.
 	Exit: `.TP
 .B 0
 Success; the program stopped on a signal. Of
-.BR "tulle\-controller plan" :
+.BR "tulle\-controller plan" " and " "aws plan" :
 there is nothing to write.
 .TP
 .B 1
 Failure. Standard error gives the reason, and the fix. Of
-.BR "tulle\-controller plan" :
+.BR "tulle\-controller plan" " and " "aws plan" :
 also a wrong flag, variable or argument.
 .TP
 .B 2
 A flag, a variable or an argument is wrong; nothing was done. Of
-.BR "tulle\-controller plan" :
+.BR "tulle\-controller plan" " and " "aws plan" :
 there is something to write.
 `,
 	Also: []string{"tulled(8)", "kube-controller-manager(1)", "systemd.service(5)"},

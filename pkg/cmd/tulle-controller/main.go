@@ -71,11 +71,15 @@ func run(args, environ []string, out io.Writer) error {
 		return printVersion(answer.Text, out)
 	}
 	err = given.Apply()
-	if err == nil && s.command.needsCluster() {
+	switch {
+	case err != nil:
+	case s.command.needsCluster():
 		err = s.check(given)
+	case s.command == doNetwork:
+		err = s.checkNetwork(given)
 	}
 	if err != nil {
-		if given.Command() == "plan" {
+		if given.Command() == "plan" || s.command == doNetwork && s.network.do == networkPlan {
 			return planUsageError{err}
 		}
 		return err
@@ -94,6 +98,8 @@ func run(args, environ []string, out io.Writer) error {
 		return err
 	}
 	switch s.command {
+	case doNetwork:
+		return s.runNetwork(os.Stdin, out, os.Stderr)
 	case showPlan:
 		return s.plan(out)
 	case showIPAM:

@@ -18,7 +18,12 @@ import (
 // level or above.
 func pageSection(t *testing.T, heading string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../Documentation/controller.md")
+	return sectionOf(t, "controller.md", heading)
+}
+
+func sectionOf(t *testing.T, page, heading string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../Documentation/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,9 +123,13 @@ func fieldsOf(t reflect.Type, path string) (all []string) {
 }
 
 func TestPageHasEveryField(t *testing.T) {
-	for heading, what := range map[string]any{"### tulle.plan/v1": planAnswer{}, "### tulle.ipam/v1": ipamAnswer{}, "### tulle.routes/v1": routesAnswer{}, "### tulle.explain/v1": explainAnswer{}} {
+	for heading, what := range map[string]any{"### tulle.plan/v1": planAnswer{}, "### tulle.ipam/v1": ipamAnswer{}, "### tulle.routes/v1": routesAnswer{}, "### tulle.explain/v1": explainAnswer{}, "### tulle.network/v1": networkAnswer{}} {
 		var got []string
-		text := pageSection(t, heading)
+		page := "controller.md"
+		if heading == "### tulle.network/v1" {
+			page = "aws-network.md"
+		}
+		text := sectionOf(t, page, heading)
 		for _, r := range row.FindAllStringSubmatch(text, -1) {
 			got = append(got, r[1]+" "+r[2])
 		}

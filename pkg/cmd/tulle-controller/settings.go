@@ -44,6 +44,7 @@ type settings struct {
 	aws                               awsSettings
 	azure                             azureSettings
 	balancers                         balancerSettings
+	network                           networkSettings
 	route                             routeSettings
 	etcd                              etcdflags.Etcd // the network, without Kubernetes
 	nodes                             nodeSettings
