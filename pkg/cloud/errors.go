@@ -3,6 +3,7 @@ package cloud
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -49,9 +50,45 @@ type Error struct {
 	Text string
 	// After is how long the cloud asks clients to wait, or 0.
 	After time.Duration
+	// Request is the ID of the request, for the support of the cloud, or "".
+	Request string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Action, e.Text) }
+func (e *Error) Error() string { return fmt.Sprintf("%s: %s%s", e.Action, e.Text, e.request()) }
+
+func (e *Error) request() string {
+	if e.Request == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (request %s)", e.Request)
+}
+
+// Reason returns the text of err without the IDs of requests. So the same error has the same
+// Reason in each try.
+func Reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return withoutRequests(err.Error(), err)
+}
+
+// withoutRequests removes the IDs of err, and of the errors in it, from a text.
+func withoutRequests(text string, err error) string {
+	if e, ok := err.(*Error); ok && e.Request != "" {
+		return strings.ReplaceAll(text, e.request(), "")
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			return withoutRequests(text, inner)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			text = withoutRequests(text, inner)
+		}
+	}
+	return text
+}
 
 // KindOf returns the Kind of err. An error of another type is Unavailable.
 func KindOf(err error) Kind {

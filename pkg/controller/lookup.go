@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/trouble"
 )
 
@@ -40,7 +41,7 @@ type Lookup[V any] struct {
 func LookUp[V any](e *Engine, l Lookup[V]) {
 	e.lookups = append(e.lookups, &inquiry[V]{
 		Lookup: l, all: make(chan struct{}),
-		outcome: trouble.Outcome{Failed: "Failed to look up " + l.What + "; retrying", Works: "Looking up " + l.What + " works again", EachReason: true},
+		outcome: trouble.Outcome{Failed: "Failed to look up " + l.What + "; retrying", Works: "Looking up " + l.What + " works again", EachReason: true, Reason: cloud.Reason},
 	})
 }
 

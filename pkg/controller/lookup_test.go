@@ -3,11 +3,13 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/election"
 )
 
@@ -183,6 +185,25 @@ func TestSlowReadDoesNotDelayTheOthers(t *testing.T) {
 		close(end)
 		if err := l.Await(l.t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestFailedLookupIsLoggedOnce: the ID of each try's request makes no other reason of it.
+func TestFailedLookupIsLoggedOnce(t *testing.T) {
+	log.Take()
+	f := &fakeLookup{keys: []string{"a"}, again: time.Minute}
+	look := f.lookup()
+	look.Read = func(context.Context, []string) (map[string]int, error) {
+		f.reads++
+		return nil, fmt.Errorf("read: %w", &cloud.Error{Kind: cloud.Denied, Action: "Read", Text: "allow it", Request: fmt.Sprint("req-", f.reads)})
+	}
+	run(t, Options{}, func(l *lab) {
+		l.Do(l.t.Context(), func() { LookUp(l.Engine, look) })
+		l.begin(election.Term{})
+		l.pass(time.Hour)
+		if n := log.Count("Failed to look up things"); n != 1 || f.reads < 50 || log.Count("req-1)") != 1 {
+			t.Errorf("%d lines in %d tries", n, f.reads)
 		}
 	})
 }

@@ -87,15 +87,15 @@ func explain(action string, err error) error {
 	}
 	answered, failed := errors.AsType[smithy.APIError](err)
 	if _, why, about := strings.Cut(err.Error(), "get identity: "); about {
-		return withoutIdentity(action, answered, why)
+		return withoutIdentity(action, answered, withoutRequest(why, err), requestOf(err))
 	}
 	if !failed {
 		return unanswered(action, err)
 	}
 	code, kind, after := clip(answered.ErrorCode()), cloud.Refused, time.Duration(0)
-	status, id := 0, ""
+	status := 0
 	if r, ok := errors.AsType[*awshttp.ResponseError](err); ok {
-		status, id = r.HTTPStatusCode(), r.ServiceRequestID()
+		status = r.HTTPStatusCode()
 		if r.Response != nil {
 			after = retryAfter(r.Response.Header)
 		}
@@ -130,15 +130,28 @@ func explain(action string, err error) error {
 	case fixes[code] != "":
 		text += "; " + fixes[code]
 	}
-	if id != "" {
-		text += fmt.Sprintf(" (request %.64s)", clip(id))
+	return &cloud.Error{Kind: kind, Action: action, Text: text, After: after, Request: requestOf(err)}
+}
+
+// requestOf returns the ID of the request that was answered with err, or "".
+func requestOf(err error) string {
+	if r, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+		return fmt.Sprintf("%.64s", clip(r.ServiceRequestID()))
 	}
-	return &cloud.Error{Kind: kind, Action: action, Text: text, After: after}
+	return ""
+}
+
+// withoutRequest removes the ID of the request from a text of the SDK.
+func withoutRequest(text string, err error) string {
+	if r, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+		return strings.ReplaceAll(text, ", RequestID: "+r.ServiceRequestID(), "")
+	}
+	return text
 }
 
 // withoutIdentity returns the error for a request without credentials to sign it. answered is
-// the error of the service that refused the credentials, or nil.
-func withoutIdentity(action string, answered smithy.APIError, why string) error {
+// the error of the service that refused the credentials, or nil, and request the ID of that request.
+func withoutIdentity(action string, answered smithy.APIError, why, request string) error {
 	kind, why := cloud.Denied, clip(strings.TrimPrefix(why, "get credentials: "))
 	if answered != nil {
 		if k := kinds[answered.ErrorCode()]; k == cloud.Throttled {
@@ -148,7 +161,7 @@ func withoutIdentity(action string, answered smithy.APIError, why string) error 
 			why = answered.ErrorCode() + ": " + hint
 		}
 	}
-	return &cloud.Error{Kind: kind, Action: action, Text: "no credentials: " + why + "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the pod or the instance a role"}
+	return &cloud.Error{Kind: kind, Action: action, Text: "no credentials: " + why + "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the pod or the instance a role", Request: request}
 }
 
 // unanswered returns the error for a request that got no answer from the API.
@@ -157,7 +170,7 @@ func unanswered(action string, err error) error {
 		return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: "no answer in time; check the network to the API, such as its endpoint in the VPC"}
 	}
 	// These include a truncated answer, and one that is not XML.
-	return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: clip(err.Error())}
+	return &cloud.Error{Kind: cloud.Unavailable, Action: action, Text: clip(withoutRequest(err.Error(), err)), Request: requestOf(err)}
 }
 
 // clip removes unprintable characters from a text of the API, and limits its length.

@@ -97,3 +97,33 @@ func TestUnansweredRequestsHaveAKindAndAFix(t *testing.T) {
 		}
 	}
 }
+
+// TestEachTryHasTheSameReason: the IDs of requests are in errors, and not in their reasons.
+func TestEachTryHasTheSameReason(t *testing.T) {
+	answer := func(id string, err error) error {
+		if answered, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+			answered.RequestID = id
+		}
+		return err
+	}
+	for _, of := range []func(id string) error{
+		func(id string) error { return answer(id, refused(403, "UnauthorizedOperation", "not authorized", nil)) },
+		func(id string) error { return answer(id, refused(500, "InternalError", "an internal error", nil)) },
+		func(id string) error {
+			return fmt.Errorf("operation error EC2: DescribeInstances, get identity: get credentials: %w", answer(id, refused(403, "AccessDenied", "Not authorized to perform sts:AssumeRole", nil)))
+		},
+		func(id string) error { // an answer that is no XML
+			return &awshttp.ResponseError{RequestID: id, ResponseError: &smithyhttp.ResponseError{
+				Response: &smithyhttp.Response{Response: &http.Response{StatusCode: 200}}, Err: errors.New("deserialization failed"),
+			}}
+		},
+	} {
+		first, second := explain(describeInstances, of("req-1")), explain(describeInstances, of("req-2"))
+		if cloud.Reason(first) != cloud.Reason(second) || strings.Contains(cloud.Reason(first), "req-1") {
+			t.Errorf("the reasons are\n%s\n%s", cloud.Reason(first), cloud.Reason(second))
+		}
+		if !strings.Contains(first.Error(), "(request req-1)") || !strings.Contains(second.Error(), "(request req-2)") {
+			t.Errorf("no request is named:\n%v\n%v", first, second)
+		}
+	}
+}

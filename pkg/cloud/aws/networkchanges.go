@@ -121,7 +121,7 @@ func (c *Client) afterLag(ctx context.Context, named []string, change func() ([]
 		}
 		if time.Now().After(end) || retry.Sleep(ctx, lagBackoff.After(failures)) != nil {
 			if e, ok := errors.AsType[*cloud.Error](err); ok {
-				err = &cloud.Error{Kind: cloud.Pending, Action: e.Action, Text: e.Text + "; AWS does not know everything yet that was just created; trying again later"}
+				err = &cloud.Error{Kind: cloud.Pending, Action: e.Action, Text: e.Text + "; AWS does not know everything yet that was just created; trying again later", Request: e.Request}
 			}
 			return nil, err
 		}
@@ -225,7 +225,7 @@ func (c *Client) deletion(ctx context.Context, call awsnet.Call, x NetworkChange
 		case h.Description != "":
 			text += " (" + h.Description + ")"
 		}
-		return &cloud.Error{Kind: cloud.Taken, Action: e.Action, Text: e.Text + text, After: e.After}
+		return &cloud.Error{Kind: cloud.Taken, Action: e.Action, Text: e.Text + text, After: e.After, Request: e.Request}
 	}
 	return err
 }

@@ -121,7 +121,7 @@ type service struct {
 	chunk      int                  // limits the targets of a call; 0 is the cloud's limit
 	refused    map[string]time.Time // instances that the cloud does not take, until when
 	told       string               // the problems that an event has told
-	denied     string               // why readings are denied, as an event has told
+	denied     string               // the reason for which readings are denied, as an event has told
 }
 
 // isOurs reports whether the cloud has, or is to have, something for the Service.

@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +46,32 @@ type withoutSubnets struct{ *cloudtest.Balancers }
 
 func (withoutSubnets) Subnets(context.Context) ([]cloud.Subnet, error) {
 	return nil, &cloud.Error{Kind: cloud.Denied, Action: "DescribeRouteTables", Text: "denied"}
+}
+
+// deniedAccount is a cloud that denies all readings of the account, each under another ID.
+type deniedAccount struct {
+	*cloudtest.Balancers
+	tries *int
+}
+
+func (d deniedAccount) Balancing(context.Context) (cloud.Balancing, error) {
+	*d.tries++
+	return cloud.Balancing{}, &cloud.Error{Kind: cloud.Denied, Action: "DescribeLoadBalancers", Text: "allow it in the policy", Request: fmt.Sprint("req-", *d.tries)}
+}
+
+// TestADenialIsToldOnce: a Service that waits for a denied reading gets one event, however often
+// the reading is tried.
+func TestADenialIsToldOnce(t *testing.T) {
+	tries := 0
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		l.Pass(time.Hour)
+		if n := strings.Count(l.Event("web", failedReason), "\n"); n != 1 || tries < 10 {
+			t.Errorf("%d events in %d tries", n, tries)
+		}
+		l.WantWarning("web", failedReason, "cannot read the account: DescribeLoadBalancers: allow it in the policy (request req-")
+	}, func(o *Options) { o.Cloud = deniedAccount{o.Cloud.(*cloudtest.Balancers), &tries} })
 }
 
 // A Service that fails backs off alone, says why, and works when the cause is gone.

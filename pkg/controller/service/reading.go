@@ -86,7 +86,7 @@ type found struct {
 	security  []cloud.SecurityGroup
 	secured   bool
 	ok        bool
-	denied    string // why the cloud denied a part of it, or ""
+	denied    error // why the cloud denied a part of it, or nil
 }
 
 // lookDue returns whether anything is to be read now.
@@ -227,7 +227,7 @@ func (c *Controller) read(ctx context.Context, _ []string) (map[string]found, er
 	f.ok = len(errs) == 0
 	errs = append(errs, apart...)
 	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil && cloud.KindOf(err) == cloud.Denied }); i >= 0 {
-		f.denied = errs[i].Error()
+		f.denied = errs[i]
 	}
 	return map[string]found{everything: f}, errors.Join(errs...)
 }

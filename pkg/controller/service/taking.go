@@ -127,7 +127,8 @@ func (c *Controller) needGroups(s *service, now time.Time) (waits bool) {
 
 // tellDenied sends an event about each Service that waits for a reading which the cloud
 // denies, once for each reason.
-func (c *Controller) tellDenied(why string) {
+func (c *Controller) tellDenied(err error) {
+	why := cloud.Reason(err)
 	for _, key := range c.keys() {
 		s := c.services[key]
 		if s.denied == why || why != "" && !s.leaving() && (!s.wanted() || s.done) {
@@ -137,9 +138,9 @@ func (c *Controller) tellDenied(why string) {
 			continue
 		}
 		if s.leaving() {
-			c.event(s, true, "DeleteLoadBalancerFailed", "Error deleting load balancer: cannot read the account: "+why)
+			c.event(s, true, "DeleteLoadBalancerFailed", "Error deleting load balancer: cannot read the account: "+err.Error())
 		} else {
-			c.event(s, true, failedReason, "Error syncing load balancer: cannot read the account: "+why)
+			c.event(s, true, failedReason, "Error syncing load balancer: cannot read the account: "+err.Error())
 		}
 	}
 }
