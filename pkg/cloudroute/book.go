@@ -51,6 +51,7 @@ type Book struct {
 	writing    map[*dest][]Owned // the entries that are being written
 	touched    map[string]bool   // nodes whose Status may have changed
 	paused     time.Time         // until then no change begins
+	read       time.Time         // the end of the tables' last read
 	readBy     time.Time         // when to read the tables again, before the next comparison
 	examined   int               // counts destinations, for tests of what an event costs
 }

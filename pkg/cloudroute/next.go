@@ -265,8 +265,14 @@ func (b *Book) LedgerDone(ok bool, now time.Time) {
 func (b *Book) IsLedgerInFlight() bool { return b.writing != nil }
 
 // ReadBy returns the time by which the tables must be read again, before the next full
-// comparison. It returns zero if that comparison is early enough.
-func (b *Book) ReadBy() time.Time { return b.readBy }
+// comparison. It returns zero if that comparison is early enough. While destinations wait for
+// room, only a read shows that the quota was raised, or that a route may be tried.
+func (b *Book) ReadBy() time.Time {
+	if by := b.read.Add(fullTime); len(b.queue) > 0 && (b.readBy.IsZero() || by.Before(b.readBy)) {
+		return by
+	}
+	return b.readBy
+}
 
 // Touched returns the nodes whose Status may have changed since the last call.
 func (b *Book) Touched() []string {

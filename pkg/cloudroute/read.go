@@ -94,7 +94,7 @@ func (t *table) set(p netip.Prefix, r cloud.Route, there bool) {
 func (b *Book) SetTables(all []cloud.Table, began, now time.Time) {
 	same := b.hasTables && len(all) == len(b.ids)
 	before, local := b.tables, b.local
-	b.tables, b.ids, b.local, b.hasTables, b.readBy = make(map[string]*table, len(all)), nil, nil, true, time.Time{}
+	b.tables, b.ids, b.local, b.hasTables, b.read, b.readBy = make(map[string]*table, len(all)), nil, nil, true, now, time.Time{}
 	for _, v := range all {
 		t, old := newTable(v, began, now), before[v.ID]
 		same = same && old != nil && old.Network == t.Network
