@@ -28,7 +28,8 @@ const (
 var kinds = map[string]cloud.Kind{
 	"TooManyRequests": cloud.Throttled, "OperationNotAllowed": cloud.Full, "SubscriptionRequestsThrottled": cloud.Throttled,
 	"AnotherOperationInProgress": cloud.Changed, "PreconditionFailed": cloud.Changed, "RetryableError": cloud.Changed, "ReferencedResourceNotProvisioned": cloud.Changed,
-	"ResourceGroupBeingDeleted": cloud.Changed, "Canceled": cloud.Changed, "CanceledAndSupersededDueToAnotherOperation": cloud.Changed, "OperationPreempted": cloud.Changed,
+	"RetryableErrorDueToAnotherOperation": cloud.Changed, // with status 429, though no limit is reached
+	"ResourceGroupBeingDeleted":           cloud.Changed, "Canceled": cloud.Changed, "CanceledAndSupersededDueToAnotherOperation": cloud.Changed, "OperationPreempted": cloud.Changed,
 	"AuthorizationFailed": cloud.Denied, "LinkedAuthorizationFailed": cloud.Denied, "RequestDisallowedByPolicy": cloud.Denied, "ScopeLocked": cloud.Denied,
 	"ReadOnlyDisabledSubscription": cloud.Denied, "InvalidAuthenticationToken": cloud.Denied, "ExpiredAuthenticationToken": cloud.Denied, "AuthenticationFailed": cloud.Denied,
 	"SubscriptionNotFound": cloud.Denied, "InvalidSubscriptionId": cloud.Denied, "InvalidAuthenticationTokenTenant": cloud.Denied,
@@ -151,6 +152,8 @@ func failureOf(body []byte, other failure) failure {
 func kindOf(f failure, status int) cloud.Kind {
 	kind, known := kinds[f.Code]
 	switch {
+	case kind == cloud.Changed:
+		return kind
 	case status == http.StatusTooManyRequests:
 		return cloud.Throttled
 	case status == http.StatusPreconditionFailed:
