@@ -64,17 +64,17 @@ func (p *process) addServices() error {
 	if !ok {
 		return fmt.Errorf("--cloud-provider=%s: its client makes no load balancers", s.cloud.provider)
 	}
+	if in, ok := p.cloud.(interface{ Region() string }); ok {
+		p.region = in.Region()
+	}
 	c := service.New(p.engine, service.Options{
-		Client: p.client, Cloud: client, Period: s.balancers.period, DryRun: s.mode == controller.ObserveMode, Only: s.node, Late: lateBalancing, Event: p.engine.Event,
+		Client: p.client, Cloud: client, Region: p.region, Period: s.balancers.period, DryRun: s.mode == controller.ObserveMode, Only: s.node, Late: lateBalancing, Event: p.engine.Event,
 		Rules: cloudbalancer.Options{
 			Cluster: s.clusterName(), Class: s.balancers.class, Default: s.balancers.byDefault, NodeRules: !s.aws.config.KeepsNodeRules,
 			Security: s.aws.config.Security,
 		},
 	})
 	p.services = c
-	if in, ok := p.cloud.(interface{ Region() string }); ok {
-		p.region = in.Region()
-	}
 	p.reports = append(p.reports, func(r *reading, all bool) {
 		if all {
 			now := c.Report()

@@ -51,6 +51,8 @@ type Options struct {
 	DryRun bool
 	// Only, if set, is the only Service whose details are read, with its namespace.
 	Only string
+	// Region is the cloud's region, for the calls that Explain shows.
+	Region string
 	// Late is how long the cloud may take to make, and to show, what a creation without an
 	// answer asked for; 0 is 30 s.
 	Late time.Duration

@@ -89,16 +89,16 @@ func (c *Controller) explainLeftover(l *lines, name string) {
 		}
 		with := c.account.Belongings(cluster, left)
 		l.add("leftover", false, fmt.Sprintf("it is of Service %s, which does not exist; if it is not in use, make these calls in this order", left.Service))
-		remove := func(what, call string) { l.add(what, false, call) }
-		remove("load balancer", "aws elbv2 delete-load-balancer --load-balancer-arn "+left.ID)
+		remove := func(what, call, id string) { l.add(what, false, call+" "+id+" --region "+c.options.Region) }
+		remove("load balancer", "aws elbv2 delete-load-balancer --load-balancer-arn", left.ID)
 		for _, g := range with.Groups {
-			remove("target group", "aws elbv2 delete-target-group --target-group-arn "+g.ID)
+			remove("target group", "aws elbv2 delete-target-group --target-group-arn", g.ID)
 		}
 		for _, id := range with.Rules {
-			remove("rules", "remove the rules of "+id+" whose description has "+name)
+			l.add("rules", false, "remove the rules of "+id+" whose description has "+name)
 		}
 		for _, id := range with.Security {
-			remove("security group", "aws ec2 delete-security-group --group-id "+id)
+			remove("security group", "aws ec2 delete-security-group --group-id", id)
 		}
 	}
 }

@@ -118,14 +118,20 @@ func TestExplanationOfALeftover(t *testing.T) {
 		for _, name := range []string{"web", "other"} { // by force, without the finalizer
 			l.put("DELETED", name, l.API.Object(path(name)))
 		}
-		l.options.DryRun, l.options.Only = true, cloudbalancer.BalancerName(uid)
+		l.options.DryRun, l.options.Only, l.options.Region = true, cloudbalancer.BalancerName(uid), "eu-central-1"
 		l.start()
 		l.Engine.Follow()
 		l.Pass(10 * time.Second)
 		l.wantLines(l.options.Only, "NOT leftover: it is of Service default/web, which does not exist", "NOT load balancer: aws elbv2 delete-load-balancer --load-balancer-arn lb-",
 			"NOT target group: aws elbv2 delete-target-group", "NOT rules: remove the rules of sg-nodes", "NOT security group: aws ec2 delete-security-group")
-		if all := l.explained(l.options.Only); len(all) != 5 {
+		all := l.explained(l.options.Only)
+		if len(all) != 5 {
 			t.Errorf("%s", strings.Join(all, "\n"))
+		}
+		for _, line := range all {
+			if strings.Contains(line, ": aws ") && !strings.HasSuffix(line, " --region eu-central-1") {
+				t.Errorf("%q names no region", line)
+			}
 		}
 		if all := l.explained("a0000000000000000000000000000000"); len(all) > 0 {
 			t.Errorf("another name: %v", all)
