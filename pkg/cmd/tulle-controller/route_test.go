@@ -26,11 +26,18 @@ type site struct {
 
 const siteName = "prod"
 
-// newSite returns a cluster of n Nodes, and a table in each zone.
+// newSite returns a cluster of n Nodes, and a table in each zone. Programs in this process find
+// the account.
 func newSite(t *testing.T, n, tables int) *site {
+	s := newSiteOfProcesses(t, n, tables)
+	s.aws.Setenv(t)
+	return s
+}
+
+// newSiteOfProcesses is newSite for processes of the program.
+func newSiteOfProcesses(t *testing.T, n, tables int) *site {
 	s := &site{cluster: newCluster(t), aws: awstest.New(t)}
 	s.Do(func() { s.Serves["api/v1/configmaps"] = "ConfigMap" })
-	s.aws.Setenv(t)
 	tag := map[string]string{"kubernetes.io/cluster/" + siteName: "owned"}
 	for range tables {
 		s.tables = append(s.tables, s.aws.AddTable(s.aws.Default().VPC, tag))
@@ -191,6 +198,7 @@ func TestFaultsOnAWS(t *testing.T) {
 		"reset":      {Action: "CreateRoute", Times: 5, Reset: true},
 		"half lists": {Action: "DescribeRouteTables", Times: 2, Half: true},
 		"half":       {Action: "DescribeInstances", Times: 2, Half: true},
+		"half write": {Action: "CreateRoute", Times: 5, Half: true},
 	} {
 		s := newSite(t, 8, 2) // here, because a parallel test may not set variables
 		s.aws.SetRoute(s.tables[0], "10.64.200.0/24", s.aws.Default().Main)
