@@ -86,8 +86,8 @@ func TestBenchCloud(t *testing.T) {
 			if kind == motoKind && (!moto || nodes > motoMost) {
 				continue
 			}
-			for _, name := range []string{tulleName, ccmName} {
-				if name == ccmName && (other == "" || nodes > ccmMost) {
+			for _, name := range []string{none, tulleName, ccmName} {
+				if name == none && kind == motoKind || name == ccmName && (other == "" || nodes > ccmMost) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %s %d", name, kind, nodes), func(t *testing.T) {
@@ -122,11 +122,16 @@ func measureCloud(t *testing.T, name, kind string, nodes int, program, other str
 		a = fakeAccount(t, nodes, *benchLatency)
 	}
 	cidrs := l.registerHomes(0, a.homes...)
-	v := l.watchCloud(&cloudView{unrouted: !*benchRoutes})
+	v := l.watchCloud(&cloudView{unrouted: !*benchRoutes || name == none})
 	l.known(v, nodes)
 	m := cloudMeasured{program: name, account: kind, nodes: nodes}
 	before := a.counts()
 	began := time.Now()
+	if name == none {
+		l.bare(a.homes)
+		m.initialised = l.complete(v, nodes, nil, *benchLimit).Sub(began)
+		return m
+	}
 	var p *kerneltest.Process
 	if name == ccmName {
 		p = l.ccm(other, a, fmt.Sprintf("--configure-cloud-routes=%t", *benchRoutes))
@@ -180,21 +185,27 @@ func sum(calls map[string]int) (n int) {
 }
 
 func reportCloud(to io.Writer, all []cloudMeasured, left []string) {
-	rows := [][]string{{"", "account", "Nodes", "initialised after, s", "routed, too, s", "calls", "by action", "calls a minute, idle", "by action", "peak memory, MiB"}}
+	rows := [][]string{{"", "account", "Nodes", "initialised after, s", "× no controller", "routed, too, s", "calls", "by action", "calls a minute, idle", "by action", "peak memory, MiB"}}
+	limits := make(map[int]time.Duration)
 	for _, m := range all {
-		idle := "–"
-		if *benchCloud != "" {
+		idle, memory := "–", "–"
+		if m.program == none {
+			limits[m.nodes] = m.initialised
+		} else {
+			memory = fmt.Sprintf("%.1f", float64(m.memory)/(1<<20))
+		}
+		if *benchCloud != "" && m.program != none {
 			idle = fmt.Sprintf("%.1f", float64(sum(m.idle))/benchIdle.Minutes())
 		}
 		took := "–"
-		if *benchRoutes {
+		if *benchRoutes && m.program != none {
 			took = fmt.Sprintf("%.2f", m.took.Seconds())
 		}
 		rows = append(rows, []string{
-			m.program, m.account, fmt.Sprint(m.nodes), fmt.Sprintf("%.2f", m.initialised.Seconds()), took, fmt.Sprint(sum(m.calls)), callsText(m.calls),
-			idle, callsText(m.idle), fmt.Sprintf("%.1f", float64(m.memory)/(1<<20)),
+			m.program, m.account, fmt.Sprint(m.nodes), fmt.Sprintf("%.2f", m.initialised.Seconds()), ratio(m.initialised, limits[m.nodes]), took, fmt.Sprint(sum(m.calls)), callsText(m.calls),
+			idle, callsText(m.idle), memory,
 		})
 	}
-	fmt.Fprintf(to, "\n%s, %d processors. A call to the account takes %v, except on moto. With routes to more than %d Nodes, tulle-controller runs with --aws-api-share=1000.\n%s\n\n%s",
-		runtime.Version(), runtime.NumCPU(), *benchLatency, usualRoutes, strings.Join(left, "\n"), tabletest.Markdown(rows...))
+	fmt.Fprintf(to, "\n%s, %d processors. A call to the account takes %v, except on moto. With routes to more than %d Nodes, tulle-controller runs with --aws-api-share=1000. Without a controller, bare PATCHes initialise the Nodes, %d of them in flight: what the API server can do.\n%s\n\n%s",
+		runtime.Version(), runtime.NumCPU(), *benchLatency, usualRoutes, patchers, strings.Join(left, "\n"), tabletest.Markdown(rows...))
 }
