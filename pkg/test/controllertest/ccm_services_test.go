@@ -5,8 +5,10 @@ package controllertest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -66,10 +68,14 @@ func (l *ccmLab) serves(name string, ports int) (b balancer) {
 	return b
 }
 
-// lost fails the test if a call since before has removed a part of a load balancer.
-func (l *ccmLab) lost(before map[string]int) {
+// lost fails the test if a call since before has removed a part of a load balancer. One action
+// may be allowed.
+func (l *ccmLab) lost(allowed string, before map[string]int) {
 	l.t.Helper()
 	for action, n := range since(before, l.counts()) {
+		if action == allowed {
+			continue
+		}
 		for _, verb := range []string{"Delete", "Deregister", "Revoke"} {
 			if strings.HasPrefix(action, verb) && n > 0 {
 				l.t.Errorf("%d calls of %s", n, action)
@@ -86,21 +92,72 @@ func (l *ccmLab) lost(before map[string]int) {
 // program.
 func TestCCMServicesSwitchAndBack(t *testing.T) {
 	t.Parallel()
-	for name, annotations := range map[string]map[string]string{
+	for name, s := range map[string]switched{
 		"plain": {},
-		"settings": {
+		"settings": {annotations: map[string]string{
 			"service.beta.kubernetes.io/aws-load-balancer-cross-zone-load-balancing-enabled": "true",
 			"service.beta.kubernetes.io/aws-load-balancer-internal":                          "true",
-		},
+		}},
+		"a security group":           {managed: true},
+		"a security group of people": {managed: true, named: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			switchService(t, annotations)
+			s.test(t)
 		})
 	}
 }
 
-func switchService(t *testing.T, annotations map[string]string) {
+// switched is a Service that is taken from one program to the other, and back.
+type switched struct {
+	annotations map[string]string
+	managed     bool // each load balancer has a security group
+	named       bool // the Service names it
+}
+
+// addGroup adds a security group of other people, and returns its ID.
+func (l *ccmLab) addGroup(network, name string) string {
+	l.t.Helper()
+	text, err := l.fake.Do("CreateSecurityGroup", "GroupName", name, "GroupDescription", name, "VpcId", network)
+	id := regexp.MustCompile(`sg-[0-9a-f]+`).FindString(text)
+	if err != nil || id == "" {
+		l.t.Fatalf("%v %s", err, text)
+	}
+	return id
+}
+
+// The calls by which Nodes are opened and closed for traffic.
+const authorize, revoke = "AuthorizeSecurityGroupIngress", "RevokeSecurityGroupIngress"
+
+// opened fails the test unless the Nodes' security group got its new rules before it lost old
+// ones, in the calls from one of a number on. The other program opens Nodes for addresses, and
+// tulle-controller for the security group of the load balancer.
+func (l *ccmLab) opened(begun int) {
+	l.t.Helper()
+	isOpen := make(map[string]bool)
+	for _, c := range l.fake.Calls()[begun:] {
+		switch id := c.Value("GroupId"); {
+		case c.Action == authorize:
+			isOpen[id] = true
+		case c.Action == revoke && !isOpen[id]:
+			l.t.Errorf("%s is closed before it is opened again", id)
+		}
+	}
+	if len(isOpen) == 0 {
+		l.t.Error("no Node is open for the security group of the load balancer")
+	}
+}
+
+// revokes returns the one removal that a switch may make: a security group takes the place of
+// addresses in the rules of Nodes, or the other way round.
+func (s switched) revokes() string {
+	if s.managed {
+		return revoke
+	}
+	return ""
+}
+
+func (s switched) test(t *testing.T) {
 	l := newCCMLab(t, 3)
 	n := l.fake.Default()
 	for _, id := range n.Subnets {
@@ -108,8 +165,12 @@ func switchService(t *testing.T, annotations map[string]string) {
 	}
 	l.fake.SetRoute(n.Main, "0.0.0.0/0", "igw-0123456789abcdef0")
 	notes := map[string]string{"service.beta.kubernetes.io/aws-load-balancer-type": "nlb"}
-	for key, value := range annotations {
-		notes[key] = value
+	maps.Copy(notes, s.annotations)
+	if s.managed {
+		l.settings = "NLBSecurityGroupMode = Managed\n"
+	}
+	if s.named {
+		notes["service.beta.kubernetes.io/aws-load-balancer-security-groups"] = l.addGroup(n.VPC, "of-people")
 	}
 	port := func(name string, port int) map[string]any {
 		return map[string]any{"name": name, "protocol": "TCP", "port": port}
@@ -121,6 +182,9 @@ func switchService(t *testing.T, annotations map[string]string) {
 	}, nil)
 	other := l.ccm(l.other, l.cloudAccount, serviceFlag)
 	was := l.serves("web", 2)
+	if has := was.groups != "[]"; has != s.managed {
+		t.Errorf("the load balancer of the other program has the security groups %s", was.groups)
+	}
 	other.End(syscall.SIGTERM)
 
 	config := "--cloud-config=" + l.cloudConfig(l.cloudAccount)
@@ -132,7 +196,7 @@ func switchService(t *testing.T, annotations map[string]string) {
 	if got, err := l.balancing(); err != nil || got != was {
 		t.Errorf("after plan, the load balancer is %+v, %v; it was %+v", got, err, was)
 	}
-	before := l.counts()
+	before, begun := l.counts(), len(l.fake.Calls())
 	p := l.ours(l.program, l.Admin(), l.cloudAccount, append(mine, "--leader-elect=false")...)
 	kerneltest.Eventually(t, patience, func() error {
 		for _, b := range l.fake.Balancers() {
@@ -145,14 +209,16 @@ func switchService(t *testing.T, annotations map[string]string) {
 	l.join()
 	now := l.serves("web", 2)
 	l.same(was, now)
-	l.lost(before)
+	if l.lost(s.revokes(), before); s.managed {
+		l.opened(begun)
+	}
 	stop(t, p)
 
 	before = l.counts()
 	l.ccm(l.other, l.cloudAccount, serviceFlag)
 	l.join()
 	l.same(was, l.serves("web", 2))
-	l.lost(before)
+	l.lost(s.revokes(), before)
 	l.Do(http.MethodDelete, servicePath+"/web", nil, nil)
 	kerneltest.Eventually(t, 2*patience, func() error {
 		if _, err := l.get(servicePath + "/web"); err == nil {

@@ -38,6 +38,7 @@ type cloudAccount struct {
 	url         string
 	vpc, subnet string
 	table       string
+	settings    string // further lines of [Global] in the cloud config
 	homes       []home
 	// counts returns the calls so far, by action.
 	counts func() map[string]int

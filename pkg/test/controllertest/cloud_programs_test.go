@@ -35,7 +35,7 @@ func allRules() []kubetest.Rule {
 // other program needs the endpoints in it.
 func (l *lab) cloudConfig(a *cloudAccount) (path string) {
 	l.t.Helper()
-	text := fmt.Sprintf("[Global]\nZone = %s\nVPC = %s\nSubnetID = %s\nKubernetesClusterID = prod\n", a.homes[0].zone, a.vpc, a.subnet)
+	text := fmt.Sprintf("[Global]\nZone = %s\nVPC = %s\nSubnetID = %s\nKubernetesClusterID = prod\n%s", a.homes[0].zone, a.vpc, a.subnet, a.settings)
 	for i, service := range []string{"EC2", "Elastic Load Balancing v2"} {
 		text += fmt.Sprintf("\n[ServiceOverride \"%d\"]\nService = %s\nRegion = %s\nURL = %s\nSigningRegion = %s\n", i+1, service, awstest.Region, a.url, awstest.Region)
 	}
