@@ -318,6 +318,7 @@ func TestRestoreFromBackupIsNoticed(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		for _, backup := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d members, backup %t", members, backup), func(t *testing.T) {
+				t.Parallel()
 				l, cluster := newCluster(t, members)
 				l.SetConfig(network)
 				old := cluster.Snapshot()
@@ -346,6 +347,7 @@ func TestRestoreFromBackupIsNoticed(t *testing.T) {
 // TestListOfEarlierHistoryIsNotUsed: a watch does not begin with a list from before a
 // restore, however long the node waited for its lease.
 func TestListOfEarlierHistoryIsNotUsed(t *testing.T) {
+	t.Parallel()
 	l, cluster := newCluster(t, 1)
 	l.SetConfig(network)
 	old := cluster.Snapshot()
@@ -369,6 +371,7 @@ func TestListOfEarlierHistoryIsNotUsed(t *testing.T) {
 func TestRestoreBringsBackDeletedLease(t *testing.T) {
 	for name, forget := range map[string]bool{"all history": false, "compacted": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l, cluster := newCluster(t, 1)
 			l.SetConfig(network)
 			one, two := l.acquire(l.Store, claim(1)), l.acquire(l.Store, claim(2))

@@ -87,6 +87,7 @@ func TestNoticesAreFollowed(t *testing.T) {
 
 // An etcd that stops changes nothing, and is followed again when it is back.
 func TestNoticesOutliveEtcd(t *testing.T) {
+	t.Parallel()
 	l, cluster := newCluster(t, 1)
 	l.SetConfig(network)
 	l.putNotice("10.5.1.0-24", "vpc-1 198.18.0.1 10.5.1.0/24")
@@ -119,6 +120,7 @@ func TestRestoreOfNoticesIsNoticed(t *testing.T) {
 	} {
 		for _, listed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, listed %t", name, listed), func(t *testing.T) {
+				t.Parallel()
 				l, cluster := newCluster(t, 1)
 				l.SetConfig(network)
 				lease := l.acquire(l.open(), claim(1))

@@ -180,6 +180,7 @@ func TestNoQuorumIsNoEmptyList(t *testing.T) {
 // TestExpiredLeaseComesBack: a lease that expired while its node was cut off is
 // created again with the same subnet.
 func TestExpiredLeaseComesBack(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.SetConfig(network)
 	line := newLine(t, l.server.Endpoint())
@@ -199,6 +200,7 @@ func TestExpiredLeaseComesBack(t *testing.T) {
 // TestLeaseGetsTheWholeTTL: a lease has an etcd lease of the configured TTL, all of which is
 // left when its node begins.
 func TestLeaseGetsTheWholeTTL(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.SetConfig(network)
 	with := func(ttl time.Duration) (subnet.Lease, *clientv3.LeaseTimeToLiveResponse) {
@@ -272,6 +274,7 @@ func TestSocketAndDeadEndpointWork(t *testing.T) {
 
 // TestDeletedLeaseIsRestored: a lease that a person deleted is back soon.
 func TestDeletedLeaseIsRestored(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.SetConfig(network)
 	own := l.acquire(l.Store, claim(1))

@@ -183,6 +183,7 @@ func (whereWatched) HandleConn(context.Context, stats.ConnStats)                
 // TestRestoreWhileWatchHangs: a watch hangs on a connection to a former etcd. A
 // working connection to the present one does not prove that nothing was missed.
 func TestRestoreWhileWatchHangs(t *testing.T) {
+	t.Parallel()
 	l, cluster := newCluster(t, 1)
 	l.SetConfig(network)
 	old := cluster.Snapshot()

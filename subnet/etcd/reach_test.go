@@ -174,6 +174,7 @@ func inNamespace(t *testing.T, to string) Options {
 
 // TestAnswerClearsFailure: an answer clears the recorded failure of a connection.
 func TestAnswerClearsFailure(t *testing.T) {
+	t.Parallel()
 	l, cluster := newCluster(t, 1)
 	cluster.Member(0).Freeze()
 	failsWith(t, l.Store, "it is frozen")

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"flag"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,11 @@ const prefix = "/coreos.com/network"
 
 func TestMain(m *testing.M) {
 	etcdtest.Main()
+	// Parallel tests mostly wait: for servers that start, and between retries. So more of them
+	// run at once than there are processors. -parallel says otherwise.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 
