@@ -116,6 +116,17 @@ func (l *life) own() subnet.Lease {
 	return subnet.Lease{}
 }
 
+// runOnce runs the node for a minute, with a folder for its state. It returns the node's lease.
+func (l *life) runOnce() subnet.Lease {
+	l.t.Helper()
+	l.out.StateDir = l.t.TempDir()
+	l.start()
+	l.after(time.Minute)
+	own := l.own()
+	l.stop()
+	return own
+}
+
 func (l *life) wantReady(want bool, missing ...string) {
 	l.t.Helper()
 	v := l.view()

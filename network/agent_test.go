@@ -396,11 +396,7 @@ func TestBootWithoutStoreUsesSavedNetwork(t *testing.T) {
 func TestStoreReplacesSavedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
-		l.out.StateDir = t.TempDir()
-		l.start()
-		l.after(time.Minute)
-		own := l.own()
-		l.stop()
+		own := l.runOnce()
 		l.store.leave()
 		l.start()
 		l.after(10 * time.Second)

@@ -75,11 +75,7 @@ func TestCopiedMachineIgnoresSavedNetwork(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLife(t, plainConfig)
-			l.out.StateDir = t.TempDir()
-			l.start()
-			l.after(time.Minute)
-			original := l.own()
-			l.stop()
+			original := l.runOnce()
 			l.store.Put(original) // it is alive elsewhere
 			l.node, l.host = "machine-2", newFakeHost()
 			l.host.survey.Links[0].Addrs[0].Prefix = netip.MustParsePrefix("198.18.0.2/16")
@@ -106,11 +102,7 @@ func TestCopiedMachineIgnoresSavedNetwork(t *testing.T) {
 func TestFilesNeverMixTwoNetworks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
-		l.out.StateDir = t.TempDir()
-		l.start()
-		l.after(time.Minute)
-		own := l.own()
-		l.stop()
+		own := l.runOnce()
 		l.store.leave()
 		l.start()
 		l.after(10 * time.Second)
@@ -133,12 +125,8 @@ func TestFilesNeverMixTwoNetworks(t *testing.T) {
 func TestStoreWithoutLeaseIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
-		l.out.StateDir = t.TempDir()
 		l.peer(9)
-		l.start()
-		l.after(time.Minute)
-		own := l.own()
-		l.stop()
+		own := l.runOnce()
 		l.host, l.files = newFakeHost(), &fakeFiles{}
 		l.store.delayed = make(chan struct{})
 		l.start()

@@ -130,30 +130,12 @@ func ipipHurts(n, peer *node) map[string]func() {
 // TestIPIPRestartSweepsExactlyTheStale leaves stale entries behind while the daemon
 // is away.
 func TestIPIPRestartSweepsExactlyTheStale(t *testing.T) {
-	l := newLab(t, config(dual, tunnels))
-	a, b, c := l.add(), l.add(), l.add()
-	l.startAll()
-	a.know(a, b)
-	want := a.ours()
-	a.know(a, b, c)
-	a.stop()
-	a.ns.IP(t, "link add mine type ipip local 198.18.0.1 remote 198.18.0.50")
-	a.ns.IP(t, "link set mine up")
-	a.ns.IP(t, "route add 10.9.99.0/24 dev mine")
-	a.ns.IP(t, "route add 10.5.99.0/24 via 198.18.0.2 dev tulle.ipip onlink proto 84")
-	a.ns.IP(t, "-6 route add fd00:5:0:99::/64 encap ip6 dst fd00:18::2 dev tulle6.ipip proto 84")
-	a.start()
-	a.peers.Update(subnet.Update{Leases: []subnet.Lease{a.own, b.own}})
-	a.ping(b, subnet.IPv4)
-	a.wantRoute("10.5.99.0/24", "proto 84") // the list is not complete
-	a.wantRoute(c.own.Subnets[subnet.IPv4].String(), "dev tulle.ipip")
-	a.know(a, b)
-	if got := a.ours(); got != want {
-		t.Errorf("after the restart the kernel holds\n%s\nwant\n%s", got, want)
-	}
-	a.wantRoute("10.9.99.0/24", "dev mine")
-	a.ping(b, subnet.IPv4)
-	a.ping(b, subnet.IPv6)
+	restartSweeps(t, tunnels, "dev tulle.ipip", "dev mine",
+		"link add mine type ipip local 198.18.0.1 remote 198.18.0.50",
+		"link set mine up",
+		"route add 10.9.99.0/24 dev mine",
+		"route add 10.5.99.0/24 via 198.18.0.2 dev tulle.ipip onlink proto 84",
+		"-6 route add fd00:5:0:99::/64 encap ip6 dst fd00:18::2 dev tulle6.ipip proto 84")
 }
 
 // becomeFlannelIPIP creates what flannel would have on the host to reach peer, and a
