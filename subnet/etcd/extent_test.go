@@ -14,11 +14,11 @@ import (
 func TestKeysBesideLeasesProveNoLoss(t *testing.T) {
 	const key, notice = "10.5.1.0-24", "vpc-1 198.18.0.1 10.5.1.0/24"
 	remove := func(l *lab) {
-		r, err := l.client.Delete(briefly(t), prefix+subnet.NoticesPrefix+key)
+		r, err := l.client.Delete(t.Context(), prefix+subnet.NoticesPrefix+key)
 		l.do("delete the notice", r, err)
 	}
 	elsewhere := func(l *lab) { // so that the list is later than all that it has
-		r, err := l.client.Put(briefly(t), "/elsewhere", "")
+		r, err := l.client.Put(t.Context(), "/elsewhere", "")
 		l.do("write another program's key", r, err)
 	}
 	for name, c := range map[string]struct{ before, meanwhile func(*lab) }{
@@ -83,7 +83,7 @@ func TestCompactedChangesProveNoLoss(t *testing.T) {
 	l.SetConfig(network)
 	one := l.acquire(l.Store, claim(1))
 	write := func() {
-		r, err := l.client.Put(briefly(t), "/elsewhere", "") // so that the list is later than all that it has
+		r, err := l.client.Put(t.Context(), "/elsewhere", "") // so that the list is later than all that it has
 		l.do("write another program's key", r, err)
 	}
 	write()

@@ -114,8 +114,10 @@ func TestRestoreOfNoticesIsNoticed(t *testing.T) {
 		"added":   {func(l *lab) { l.putNotice(two, other) }, map[string]string{one: notice, two: other}},
 		"changed": {func(l *lab) { l.putNotice(one, other) }, map[string]string{one: other}},
 		"removed": {func(l *lab) {
-			r, err := l.client.Delete(briefly(l.t), prefix+subnet.NoticesPrefix+one)
-			l.do("delete the notice", r, err)
+			kerneltest.Eventually(l.t, patience, func() error { // its connection broke with the etcd of before
+				_, err := l.client.Delete(briefly(l.t), prefix+subnet.NoticesPrefix+one)
+				return err
+			})
 		}, map[string]string{}},
 	} {
 		for _, listed := range []bool{false, true} {

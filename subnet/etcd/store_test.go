@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tulle-net/tulle/pkg/etcdserver"
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 	"github.com/tulle-net/tulle/subnet"
 	"github.com/tulle-net/tulle/subnet/storetest"
@@ -137,11 +139,18 @@ func TestConfigSaysWhyItWaits(t *testing.T) {
 	l := newLab(t)
 	wants := func(why string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := l.Config(ctx, subnet.Config{}); !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), why) {
-			t.Errorf("got %v, want %q", err, why)
-		}
+		kerneltest.Eventually(t, patience, func() error { // a busy etcd may take longer to answer
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := l.Config(ctx, subnet.Config{})
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("got %v", err)
+			}
+			if !strings.HasPrefix(err.Error(), why) {
+				return fmt.Errorf("got %w, want %q", err, why)
+			}
+			return nil
+		})
 	}
 	wants("there is no key " + prefix + "/config; write it: etcdctl put")
 	l.SetConfig(`{"Network": 7}`)
