@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tulle-net/tulle/subnet"
@@ -79,70 +78,23 @@ func (s *Store) notice(kv *mvccpb.KeyValue) (key string, n subnet.Notice, ok boo
 
 // followNotices delivers changes from a revision on, until a list is needed.
 func (s *Store) followNotices(ctx context.Context, from int64, moved <-chan struct{}, to func(subnet.Notices)) error {
-	for failures := 0; ; {
-		if !s.position.trusted() {
-			if err := s.retry(ctx, "reaching etcd", s.check); err != nil {
-				return err
+	return s.resume(ctx, from, moved, following{
+		what: readingNotices, prefix: s.noticesPrefix(),
+		take: func(r clientv3.WatchResponse) {
+			n := len(r.Events)
+			if n == 0 {
+				return
 			}
-		}
-		watching, cancel := context.WithCancel(ctx)
-		next, lost, err := s.readNotices(ctx, from, s.watch(watching, s.noticesPrefix(), from, clientv3.WithPrefix()), moved, to)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case lost || errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, rpctypes.ErrFutureRev):
-			return nil
-		}
-		if failures++; next > from {
-			failures = 1
-		}
-		from = next
-		if errors.Is(err, errBroke) {
-			continue
-		}
-		s.retireStream(ctx, err)
-		s.trouble.Failed(readingNotices, s.why(err))
-		if err := pause(ctx, failures, s.reconnections.next()); err != nil {
-			return err
-		}
-	}
-}
-
-// readNotices reads one watch's events. It returns the revision to resume from. lost
-// reports that a list is needed.
-func (s *Store) readNotices(ctx context.Context, from int64, events clientv3.WatchChan, moved <-chan struct{}, to func(subnet.Notices)) (next int64, lost bool, err error) {
-	for {
-		select {
-		case <-ctx.Done():
-			return from, false, ctx.Err()
-		case <-moved:
-			return from, true, nil
-		case r, ok := <-events:
-			if err := failure(r, ok); err != nil {
-				return from, false, err
+			last := r.Events[n-1]
+			m := noticeMark{revision: last.Kv.ModRevision, key: string(last.Kv.Key)}
+			if last.Type == clientv3.EventTypePut {
+				m.write = markOf(last.Kv)
 			}
-			select {
-			case <-moved: // these may belong to another history
-				return from, true, nil
-			default:
-			}
-			if !s.position.trusted() {
-				return from, false, errBroke
-			}
-			s.trouble.Over(readingNotices)
-			if n := len(r.Events); n > 0 {
-				last := r.Events[n-1]
-				from = last.Kv.ModRevision + 1
-				m := noticeMark{revision: last.Kv.ModRevision, key: string(last.Kv.Key)}
-				if last.Type == clientv3.EventTypePut {
-					m.write = markOf(last.Kv)
-				}
-				s.position.noticed(m)
-				to(s.noticesOf(r.Events))
-			}
-		}
-	}
+			s.position.noticed(m)
+			to(s.noticesOf(r.Events))
+		},
+		ended: func() {},
+	})
 }
 
 // noticesOf returns the changes in events, of which the last one of each key counts.

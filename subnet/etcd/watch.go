@@ -2,14 +2,10 @@ package etcd
 
 import (
 	"context"
-	"errors"
-	"strconv"
 	"strings"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -37,72 +33,18 @@ func (s *Store) Watch(ctx context.Context, to func(subnet.Update)) error {
 
 // follow delivers changes from a revision on, until a list is needed.
 func (s *Store) follow(ctx context.Context, from int64, moved <-chan struct{}, to func(subnet.Update)) error {
-	failures := 0
-	for {
-		if !s.position.trusted() {
-			if err := s.retry(ctx, "reaching etcd", s.check); err != nil {
-				return err
-			}
-		}
-		watching, cancel := context.WithCancel(ctx)
-		events := s.watch(watching, s.leasesPrefix(), from, clientv3.WithPrefix())
-		next, lost, err := s.readEvents(ctx, from, events, moved, to)
-		cancel()
-		s.setWatching(time.Time{})
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case lost || errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, rpctypes.ErrFutureRev):
-			return nil
-		}
-		if failures++; next > from {
-			failures = 1
-		}
-		from = next
-		if errors.Is(err, errBroke) {
-			continue
-		}
-		s.retireStream(ctx, err)
-		s.trouble.Failed("watching the leases", s.why(err))
-		if err := pause(ctx, failures, s.reconnections.next()); err != nil {
-			return err
-		}
-	}
-}
-
-// readEvents reads one watch's events. It returns the revision to resume from. lost
-// reports that a list is needed.
-func (s *Store) readEvents(ctx context.Context, from int64, events clientv3.WatchChan, moved <-chan struct{}, to func(subnet.Update)) (next int64, lost bool, err error) {
-	for {
-		select {
-		case <-ctx.Done():
-			return from, false, ctx.Err()
-		case <-moved:
-			return from, true, nil
-		case r, ok := <-events:
-			if err := failure(r, ok); err != nil {
-				return from, false, err
-			}
-			select {
-			case <-moved: // these may belong to another history
-				return from, true, nil
-			default:
-			}
-			if !s.position.trusted() {
-				return from, false, errBroke
-			}
-			s.trouble.Over("watching the leases")
+	return s.resume(ctx, from, moved, following{
+		what: "watching the leases", prefix: s.leasesPrefix(),
+		take: func(r clientv3.WatchResponse) {
 			if r.Created {
 				s.setWatching(time.Now())
-			}
-			if n := len(r.Events); n > 0 {
-				from = r.Events[n-1].Kv.ModRevision + 1
 			}
 			if u := s.update(r.Events); len(u.Leases)+len(u.Gone)+len(u.Bad) > 0 {
 				to(u)
 			}
-		}
-	}
+		},
+		ended: func() { s.setWatching(time.Time{}) },
+	})
 }
 
 func (s *Store) setWatching(since time.Time) {
@@ -110,10 +52,6 @@ func (s *Store) setWatching(since time.Time) {
 	defer s.mu.Unlock()
 	s.watching = since
 }
-
-// errBroke makes follow restart a watch that the client resumed after a broken
-// connection.
-var errBroke = errors.New("the line to etcd broke")
 
 // update returns the Update for events, with the last event of each key.
 func (s *Store) update(events []*clientv3.Event) subnet.Update {
@@ -146,31 +84,6 @@ func (s *Store) update(events []*clientv3.Event) subnet.Update {
 		}
 	}
 	return u
-}
-
-// watch opens a watch from a revision on. It sends a notice when the watch is
-// created. It fails if etcd has no leader, where a plain watch would wait.
-func (s *Store) watch(ctx context.Context, key string, from int64, options ...clientv3.OpOption) clientv3.WatchChan {
-	// Watches share a stream if they have the same metadata.
-	ctx = metadata.AppendToOutgoingContext(ctx, "tulle-stream", strconv.FormatInt(s.streams.Load(), 10))
-	return s.client.Watch(clientv3.WithRequireLeader(ctx), key, append(options, clientv3.WithRev(from), clientv3.WithCreatedNotify())...)
-}
-
-// retireStream retires the stream of a failed watch: the token it was opened with may
-// be what etcd rejected.
-func (s *Store) retireStream(ctx context.Context, err error) {
-	s.streams.Add(1)
-	if s.login != nil && refused(err) {
-		s.login.forget(ctx)
-	}
-}
-
-// failure returns why a watch ended, or nil.
-func failure(r clientv3.WatchResponse, ok bool) error {
-	if !ok {
-		return errors.New("the watch ended")
-	}
-	return r.Err()
 }
 
 // loss is what await found of its key.
