@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -53,6 +54,9 @@ type Options struct {
 	// where no backend needs them.
 	WireGuardKey func(instance string) (netstate.PublicKey, error)
 	AddPSK       func(key string) error
+	// Unfiltered is the setting because of which Firewall writes no rules, or "" if it
+	// writes them.
+	Unfiltered string
 	// Sessions returns the encrypted sessions of some links. It is nil where no backend has
 	// any.
 	Sessions func(ctx context.Context, links []string) (netstate.Sessions, error)
@@ -102,9 +106,10 @@ type Options struct {
 // address changed.
 type Agent struct {
 	Options
-	loop   *reconcile.Reconciler
-	calls  chan func()
-	nodeMu sync.Mutex // guards Node, which other goroutines read
+	confining atomic.Bool // the rules that are wanted confine packets
+	loop      *reconcile.Reconciler
+	calls     chan func()
+	nodeMu    sync.Mutex // guards Node, which other goroutines read
 
 	// The following fields belong to Run's goroutine.
 
@@ -161,7 +166,6 @@ const resync = 5 * time.Minute
 func New(o Options) *Agent {
 	a := &Agent{
 		Options: o,
-		loop:    reconcile.New(o.Kernel, resync, o.Healing),
 		calls:   make(chan func()),
 		save:    time.NewTimer(time.Hour),
 		bury:    time.NewTimer(time.Hour),
@@ -169,6 +173,7 @@ func New(o Options) *Agent {
 		offload: offload{timer: time.NewTimer(time.Hour)},
 		lifting: time.NewTimer(time.Hour),
 	}
+	a.loop = reconcile.New(confined{a}, resync, o.Healing)
 	if a.Trim == nil {
 		a.Trim = func() {}
 	}

@@ -338,6 +338,8 @@ func (f *fakeFirewall) Status() firewall.Status {
 	return firewall.Status{Tried: f.want.Networks != subnet.Pair[netip.Prefix]{}, Err: f.err}
 }
 
+func (f *fakeFirewall) Await(context.Context) error { return nil }
+
 func (f *fakeFirewall) Dropped(context.Context) (uint64, bool) { return 0, false }
 
 func (f *fakeFirewall) Run(ctx context.Context) { <-ctx.Done() }

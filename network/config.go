@@ -184,6 +184,12 @@ func (a *Agent) makeBackendFor(cfg subnet.Config, known backend.Checksums) (back
 	if keyed, ok := b.(backend.Keyed); ok && err == nil && a.AddPSK != nil && keyed.PresharedKey() != (backend.Secret{}) {
 		err = a.AddPSK(keyed.PresharedKey().Reveal())
 	}
+	if c, ok := b.(backend.Confiner); ok && err == nil && a.Unfiltered != "" && c.Confined() != (subnet.Pair[string]{}) {
+		err = &subnet.ConfigError{
+			Key: "Backend.Strict", Value: "true", Why: "it needs firewall rules, and this host writes none: " + a.Unfiltered,
+			Fix: "set another value on this host, or Strict to false for the network; then packets may leave unencrypted where another route leads",
+		}
+	}
 	return b, err
 }
 

@@ -44,8 +44,10 @@ type whole struct {
 	number int
 	store  *storetest.Memory
 	ns     *kerneltest.NS
-	keys   string // the key file
-	legacy string // flannel's key file
+	keys   string        // the key file
+	legacy string        // flannel's key file
+	hold   chan struct{} // until it is closed, the firewall is not written; nil for no wait
+	first  *firstApply
 	agent  *Agent
 	end    func()
 }
@@ -84,17 +86,19 @@ func (w *whole) start() {
 	id := fmt.Sprintf("machine-%d", w.number)
 	rules := nft.NAT{Tables: nft.Open(w.ns.Path)}
 	keeper := firewall.NewKeeper(func(context.Context, subnet.Choice) ([]firewall.Part, error) {
-		return []firewall.Part{{Name: "own", Engine: rules, Wants: func(r firewall.Rules) firewall.Rules { return r }, Watch: rules.Watch}}, nil
+		return []firewall.Part{{Name: "own", Engine: slowEngine{rules, w.hold}, Wants: func(r firewall.Rules) firewall.Rules { return r }, Watch: rules.Watch, Dropped: rules.Dropped}}, nil
 	}, budget.New().Firewall(), func() {})
+	w.first = &firstApply{Kernel: k}
 	w.agent = New(Options{
-		Store: w.store, Kernel: k, Healing: budget.New().Kernel(), Backends: all, Files: &fakeFiles{},
+		Store: w.store, Kernel: w.first, Healing: budget.New().Kernel(), Backends: all, Files: &fakeFiles{},
 		Outputs: Outputs{SubnetFile: "/nowhere/subnet.env", Network: "/test"}, Firewall: keeper, Rules: firewall.Rules{Forward: true},
 		Node: subnet.Node{ID: id, Name: id}, Uplinks: hostif.Spec{Ifaces: []string{"eth0"}},
 		WireGuardKey: func(string) (netstate.PublicKey, error) {
 			key, err := wgkey.Open(w.keys, id, w.legacy)
 			return ring.Add(key), err
 		},
-		AddPSK: func(text string) error { _, err := ring.AddPSK(text); return err },
+		Sessions: k.Sessions,
+		AddPSK:   func(text string) error { _, err := ring.AddPSK(text); return err },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

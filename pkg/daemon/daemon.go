@@ -116,7 +116,7 @@ func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, keys *wiregu
 			StateDir: o.StateDir, Network: store.network,
 			IPMasq: o.Filtering.Masquerades(), Blackhole: o.BlackholeRoute,
 		},
-		Firewall: newFirewall(o.Filtering, healing.Firewall(), changed), Rules: wantedRules(o.Filtering), Exemptions: exemptions(o.Filtering.ExemptFile),
+		Firewall: newFirewall(o.Filtering, healing.Firewall(), changed), Rules: wantedRules(o.Filtering), Unfiltered: unfiltered(o.Filtering), Exemptions: exemptions(o.Filtering.ExemptFile),
 		Prober: newProber(o.Probes), Responder: responder,
 		Trim: trim, Changed: changed,
 	})

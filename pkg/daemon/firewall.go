@@ -23,6 +23,15 @@ func newFirewall(o options.Filtering, healing *budget.Account, changed func()) *
 	return host.NewKeeper(host.Options{Kind: kind, Resync: o.Resync, Names: firewallNames}, healing, changed)
 }
 
+// unfiltered returns the setting because of which no rules are written, or "" if they
+// are.
+func unfiltered(o options.Filtering) string {
+	if o.Filter != options.FilterNone {
+		return ""
+	}
+	return options.Name("filter") + "=" + string(options.FilterNone)
+}
+
 // exemptions returns what follows the file of networks that see the containers' own
 // addresses, or nil if there is none.
 func exemptions(path string) func(context.Context, func([]netip.Prefix)) {

@@ -50,13 +50,14 @@ type Keeper struct {
 	again    time.Time             // when to retry
 	healed   uint64                // by former parts
 	want     Rules
-	wanted   uint64 // counts versions of what is wanted; 0 means none yet
+	wanted   uint64        // counts versions of what is wanted; 0 means none yet
+	turned   chan struct{} // closed when something was tried, and replaced
 }
 
 // NewKeeper returns a keeper. It spends from account what foreign changes cost. It
 // calls changed when Status has changed; changed must not block.
 func NewKeeper(find Find, account *budget.Account, changed func()) *Keeper {
-	return &Keeper{find: find, changed: changed, account: account, poked: retry.NewWakeup(),
+	return &Keeper{find: find, changed: changed, account: account, poked: retry.NewWakeup(), turned: make(chan struct{}),
 		finding: trouble.Outcome{Failed: "Failed to find a firewall for the rules; retrying", EachReason: true}}
 }
 
@@ -88,10 +89,9 @@ type Status struct {
 func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := Status{Tried: k.wanted > 0 && (k.parts != nil || k.finding.Err() != nil), Healed: k.healed, Fights: k.fights.All(time.Now())}
+	s := Status{Tried: k.tried(), Healed: k.healed, Fights: k.fights.All(time.Now())}
 	all := []error{k.finding.Err()}
 	for _, p := range k.parts {
-		s.Tried = s.Tried && (p.tried == k.wanted || p.Wants == nil)
 		s.Healed += p.healed
 		if p.Tell != nil {
 			s.Others = append(s.Others, p.Tell()...)
@@ -226,6 +226,7 @@ func (k *Keeper) sync(ctx context.Context, p *part) {
 		}
 	}
 	p.outcome.Was(err, "rules", p.Name)
+	k.turn()
 	k.mu.Unlock()
 	k.changed()
 }

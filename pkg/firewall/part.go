@@ -77,6 +77,7 @@ func (k *Keeper) findParts(ctx context.Context, w *watches) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.finding.Was(err)
+	k.turn()
 	if err != nil {
 		k.again = time.Now().Add(backoff.After(k.failures + 1))
 		k.failures++
