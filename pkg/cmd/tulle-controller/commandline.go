@@ -30,18 +30,19 @@ func (c command) needsCluster() bool { return c < doNetwork }
 
 // The help's headings.
 const (
-	controllers = "Controllers"
-	kubernetes  = "Kubernetes"
-	nodeIPAM    = "Node IPAM"
-	ofGoogle    = "Google"
-	ofCloud     = "Cloud"
-	ofEtcd      = "etcd"
-	ofNetwork   = "Network on AWS"
-	electing    = "Leader election"
-	health      = "Health"
-	logging     = "Logging"
-	ofCommands  = "Commands"
-	other       = "Other"
+	controllers  = "Controllers"
+	kubernetes   = "Kubernetes"
+	nodeIPAM     = "Node IPAM"
+	ofGoogle     = "Google"
+	ofCloud      = "Cloud"
+	ofClusterAPI = "Cluster API"
+	ofNetwork    = "Network on AWS"
+	ofEtcd       = "etcd"
+	electing     = "Leader election"
+	health       = "Health"
+	logging      = "Logging"
+	ofCommands   = "Commands"
+	other        = "Other"
 )
 
 // prefix begins the flags' variables.
@@ -69,7 +70,7 @@ func (s *settings) commands() []flags.Command {
 	to := func(c command) func(string) error {
 		return func(string) error { s.command = c; return nil }
 	}
-	uses := []string{controllers, kubernetes, nodeIPAM, ofGoogle, ofCloud, ofEtcd, logging}
+	uses := []string{controllers, kubernetes, nodeIPAM, ofGoogle, ofCloud, ofClusterAPI, ofEtcd, logging}
 	all := []flags.Command{
 		{Value: "[flags]", About: "run the controllers"},
 		{Name: "plan", About: "print every write without making it; exit with 2 if there is any, with 1 on failure", Uses: uses, Set: to(showPlan)},
@@ -101,14 +102,14 @@ func (s *settings) completion(shell string) error {
 
 // table returns every flag, in the order of the help.
 func (s *settings) table() []flags.Flag {
-	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.routeFlags(), s.nodeFlags(), s.balancerFlags(), s.networkFlags(), s.etcdFlags(), s.processFlags())
+	return slices.Concat(s.ipamFlags(), s.cloudFlags(), s.routeFlags(), s.nodeFlags(), s.balancerFlags(), s.networkFlags(), s.clusterFlags(), s.etcdFlags(), s.processFlags())
 }
 
 // ipamFlags are those of all controllers, and of node IPAM.
 func (s *settings) ipamFlags() []flags.Flag {
 	return []flags.Flag{
 		{Name: "controllers", Group: controllers, Value: "LIST", Default: "*",
-			About: "controllers to run; * is all but service, -NAME turns one off",
+			About: "controllers to run; * is all but those to name; -NAME turns one off",
 			Set:   flags.To(&s.controllers, readControllers)},
 		{Name: "mode", Group: controllers, Value: "MODE", Default: "write",
 			About:   "write, or observe: count and show writes only",

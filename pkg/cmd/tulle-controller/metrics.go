@@ -69,7 +69,7 @@ func unixTime(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 // table returns every metric but the histogram.
 func table() []metric {
-	return slices.Concat(routeMetrics(), serviceMetrics(), processMetrics(), nodeMetrics(), poolMetrics())
+	return slices.Concat(routeMetrics(), serviceMetrics(), networkMetrics(), processMetrics(), nodeMetrics(), poolMetrics())
 }
 
 // many returns a metric with a value for each combination of labels.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/controller/awscluster"
 	"github.com/tulle-net/tulle/pkg/controller/cloudnode"
 	"github.com/tulle-net/tulle/pkg/controller/lifecycle"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
@@ -28,10 +29,11 @@ type reading struct {
 	state    controller.State
 	hasIPAM  bool // node IPAM runs
 	ipam     nodeipam.Report
-	nodes    *cloudnode.Report // nil without that controller
-	routes   *route.Report     // nil without that controller
-	life     *lifecycle.Report // nil without that controller
-	services *service.Report   // nil without that controller
+	nodes    *cloudnode.Report  // nil without that controller
+	routes   *route.Report      // nil without that controller
+	life     *lifecycle.Report  // nil without that controller
+	services *service.Report    // nil without that controller
+	networks *awscluster.Report // nil without that controller
 	// waits and fine are parts of the verdict: what controllers wait for, and what is done.
 	waits, fine []string
 	calls       map[cloud.Call]int
@@ -60,6 +62,11 @@ func (p *process) readWith(ctx context.Context, all bool) reading {
 	}
 	if p.cloud != nil {
 		r.calls = p.cloud.Calls()
+	}
+	if p.accounts != nil {
+		all := p.accounts.Calls()
+		addCalls(all, r.calls)
+		r.calls = all
 	}
 	known := r // if the loop does not answer in time, it may still set this later
 	answered := p.engine.Do(ctx, func() {

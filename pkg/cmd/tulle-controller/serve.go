@@ -55,6 +55,7 @@ type process struct {
 	services *service.Controller  // nil without it
 	region   string               // of the cloud, if services is set
 	routes   *route.Controller    // nil without routes
+	accounts *accounts            // of clusters' networks; nil without their controller
 	reports  []report
 	elector  elector // nil without leader election
 	started  time.Time

@@ -46,6 +46,7 @@ type settings struct {
 	balancers                         balancerSettings
 	network                           networkSettings
 	route                             routeSettings
+	clusters                          clusterSettings
 	etcd                              etcdflags.Etcd // the network, without Kubernetes
 	nodes                             nodeSettings
 
@@ -88,7 +89,7 @@ const poolName = "cluster-cidr"
 
 // check rejects flags that conflict, and sets what follows from several flags.
 func (s *settings) check(g *flags.Given) error {
-	for _, check := range []func(*flags.Given) error{s.checkEtcd, s.checkCloud, s.checkIPAM, s.checkControllers, s.checkServices, s.checkMasks, s.checkPoolFile, s.checkGoogle, s.checkRoutes, s.checkBalancers, s.checkElection} {
+	for _, check := range []func(*flags.Given) error{s.checkEtcd, s.checkCloud, s.checkIPAM, s.checkControllers, s.checkServices, s.checkMasks, s.checkPoolFile, s.checkGoogle, s.checkRoutes, s.checkBalancers, s.checkClusters, s.checkElection} {
 		if err := check(g); err != nil {
 			return err
 		}

@@ -21,6 +21,7 @@ func (v view) writeBody(d *page.Document) {
 		return
 	}
 	v.writeGone(d)
+	v.writeNetworks(d)
 	v.writeFindings(d)
 	v.writeRoutes(d)
 	if v.state.Mode == controller.ObserveMode {

@@ -84,6 +84,9 @@ func newView(r reading, layouts []ipam.Layout) view {
 	if r.services != nil {
 		v.facts = append(v.facts, r.serviceFacts())
 	}
+	if r.networks != nil {
+		v.facts = append(v.facts, r.networkFacts())
+	}
 	if r.life != nil {
 		v.facts = append(v.facts, r.lifeFacts())
 	}
@@ -119,6 +122,7 @@ func (r reading) reasons() (all []page.Reason) {
 	}
 	r.routeReasons(add)
 	r.serviceReasons(add)
+	r.networkReasons(add)
 	for i, p := range r.ipam.Problems {
 		if i == fewProblems {
 			add(page.Warn, "pools", page.Count(len(r.ipam.Problems)-i, "more problem"))

@@ -16,8 +16,6 @@ import (
 const Name = "awscluster-controller"
 
 const (
-	// period is the time between two comparisons of a network with the account.
-	period = time.Minute
 	// callTime is how long a call may take, with the wait for what was just created.
 	callTime = 40 * time.Second
 	// lateTime is how long AWS may take to show what a creation of an earlier leader made.
@@ -50,6 +48,8 @@ type Options struct {
 	Client *kube.Client
 	// Region returns the account in a region. It may be slow, and is called outside the loop.
 	Region func(name string) (Cloud, error)
+	// Period is the time between two comparisons of a network with the account.
+	Period time.Duration
 	// Preview plans all calls at once, and makes none.
 	Preview bool
 	// Event sends an event about an AWSCluster.

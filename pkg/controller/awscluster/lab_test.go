@@ -206,7 +206,7 @@ func (l *lab) start() {
 	}
 	l.Start(controller.Options{Mode: mode}, func(e *controller.Engine) {
 		l.c = New(e, Options{
-			Client: l.Client, Preview: l.preview, Event: e.Event,
+			Client: l.Client, Period: time.Minute, Preview: l.preview, Event: e.Event,
 			Region: func(name string) (Cloud, error) {
 				if a := l.accounts[name]; a != nil {
 					return a, nil

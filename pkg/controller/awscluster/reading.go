@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
@@ -159,11 +160,11 @@ func (c *Controller) took(n *network, s seen, now time.Time) {
 	switch {
 	case len(s.problems) > 0:
 		c.warn(n, "InvalidSpec", problemsText(s.problems))
-		c.reads.Set(key, now.Add(period))
+		c.reads.Set(key, now.Add(c.options.Period))
 	case len(s.short) > 0:
 		n.failures++
 		c.warn(n, "QuotaExceeded", s.shortage().Error())
-		c.reads.Set(key, now.Add(max(period/2, backoff.After(n.failures))))
+		c.reads.Set(key, now.Add(max(c.options.Period/2, backoff.After(n.failures))))
 	case len(s.plan.Steps) == 0:
 		c.rest(n, now)
 	default:
@@ -190,7 +191,7 @@ func (c *Controller) rest(n *network, now time.Time) {
 	if len(n.seen.plan.Problems) > 0 {
 		c.warn(n, "CannotChange", problemsText(n.seen.plan.Problems))
 	}
-	c.reads.Set(n.Key(), now.Add(period))
+	c.reads.Set(n.Key(), now.Add(c.options.Period))
 }
 
 // begin begins the plan of a reading.
@@ -200,7 +201,7 @@ func (c *Controller) begin(n *network, now time.Time) {
 	}
 	n.settled = false
 	if c.options.Preview {
-		c.reads.Set(n.Key(), now.Add(period))
+		c.reads.Set(n.Key(), now.Add(c.options.Period))
 		return
 	}
 	if n.passes++; n.passes > patientPasses {
@@ -333,10 +334,20 @@ func (c *Controller) over(n *network, now time.Time) {
 
 // note sends an event.
 func (c *Controller) note(n *network, reason, text string) {
-	c.options.Event(controller.Event{Object: n.ref(), Reason: reason, Message: text})
+	c.options.Event(controller.Event{Object: n.ref(), Reason: reason, Message: clip(text)})
 }
 
 // warn sends a warning.
 func (c *Controller) warn(n *network, reason, text string) {
-	c.options.Event(controller.Event{Object: n.ref(), Warning: true, Reason: reason, Message: text})
+	c.options.Event(controller.Event{Object: n.ref(), Warning: true, Reason: reason, Message: clip(text)})
+}
+
+// longestEvent limits the message of an event. The API allows 1024 bytes.
+const longestEvent = 1000
+
+func clip(text string) string {
+	if len(text) <= longestEvent {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestEvent], "") + " …"
 }
