@@ -23,14 +23,26 @@ var networkRules = []kubetest.Rule{
 	{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "update", "list", "watch"}, ResourceNames: []string{"tulle-controller"}},
 }
 
-// TestControllerOfNetworksHasNoRightToNodes: with this controller alone, the chart grants what
-// it needs, without any right to Nodes, and needs no cloud.
-func TestControllerOfNetworksHasNoRightToNodes(t *testing.T) {
+// clusterRules are the further rights of the controller that does the core's part.
+var clusterRules = []kubetest.Rule{
+	{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"clusters", "clusters/status"}, Verbs: []string{"patch"}},
+	{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "create", "update"}},
+}
+
+// TestControllersOfClustersHaveNoRightToNodes: with these controllers alone, the chart grants
+// what they need, without any right to Nodes, and needs no cloud.
+func TestControllersOfClustersHaveNoRightToNodes(t *testing.T) {
+	checkRights(t, "[awscluster]", networkRules)
+	checkRights(t, "[awscluster, cluster]", slices.Concat(networkRules, clusterRules))
+}
+
+func checkRights(t *testing.T, controllers string, rules []kubetest.Rule) {
+	t.Helper()
 	want, got := make(map[right]bool), make(map[right]bool)
-	for _, rule := range networkRules {
+	for _, rule := range rules {
 		addRights(want, rule, "")
 	}
-	all := onCloud(t, "  controllers: [awscluster]\n")
+	all := onCloud(t, "  controllers: "+controllers+"\n")
 	for r := range rightsOf(t, all) {
 		r.namespace = ""
 		got[r] = true

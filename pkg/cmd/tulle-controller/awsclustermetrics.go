@@ -6,8 +6,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller/awscluster"
 )
 
-// networkMetrics returns the metrics of clusters' networks. They are missing without their
-// controller.
+// networkMetrics returns the metrics of Clusters and their networks. They are missing without
+// their controllers.
 func networkMetrics() []metric {
 	gauge := prometheus.GaugeValue
 	return []metric{
@@ -28,6 +28,16 @@ func networkMetrics() []metric {
 				n += row.Foreign
 			}
 			emit(float64(n))
+		}),
+		many(gauge, "clusters", "Clusters of Cluster API that this program does the core's part for.", func(r reading, emit func(float64, ...string)) {
+			if r.clusters != nil {
+				emit(float64(r.clusters.Clusters))
+			}
+		}),
+		many(gauge, "clusters_waiting", "Clusters of Cluster API whose API servers have not answered yet.", func(r reading, emit func(float64, ...string)) {
+			if r.clusters != nil {
+				emit(float64(r.clusters.Waiting))
+			}
 		}),
 	}
 }

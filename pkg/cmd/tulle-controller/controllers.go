@@ -25,7 +25,7 @@ type part struct {
 
 // parts returns all controllers, in the order in which they are added.
 func parts() []part {
-	return []part{nodeIPAMPart, cloudNodePart, lifecyclePart, routePart, servicePart, awsClusterPart}
+	return []part{nodeIPAMPart, cloudNodePart, lifecyclePart, routePart, servicePart, awsClusterPart, clusterPart}
 }
 
 // known returns the names of all controllers.

@@ -10,6 +10,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/controller/awscluster"
 	"github.com/tulle-net/tulle/pkg/controller/cloudnode"
+	core "github.com/tulle-net/tulle/pkg/controller/cluster"
 	"github.com/tulle-net/tulle/pkg/controller/lifecycle"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
 	"github.com/tulle-net/tulle/pkg/controller/route"
@@ -34,6 +35,7 @@ type reading struct {
 	life     *lifecycle.Report  // nil without that controller
 	services *service.Report    // nil without that controller
 	networks *awscluster.Report // nil without that controller
+	clusters *core.Report       // nil without that controller
 	// waits and fine are parts of the verdict: what controllers wait for, and what is done.
 	waits, fine []string
 	calls       map[cloud.Call]int

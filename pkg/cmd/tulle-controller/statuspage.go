@@ -87,6 +87,9 @@ func newView(r reading, layouts []ipam.Layout) view {
 	if r.networks != nil {
 		v.facts = append(v.facts, r.networkFacts())
 	}
+	if r.clusters != nil {
+		v.facts = append(v.facts, r.clusterFacts())
+	}
 	if r.life != nil {
 		v.facts = append(v.facts, r.lifeFacts())
 	}

@@ -164,13 +164,7 @@ func (l *networkLab) provisioned(name string) (n network) {
 	return n
 }
 
-// deleted deletes an AWSCluster, and waits until it and everything of its network are gone.
-func (l *networkLab) deleted(name string) {
-	l.t.Helper()
-	l.Do(http.MethodDelete, awsClustersPath+"/"+name, nil, nil)
-	l.gone(name)
-}
-
+// gone waits until an AWSCluster and everything of its network are gone.
 func (l *networkLab) gone(name string) {
 	l.t.Helper()
 	kerneltest.Eventually(l.t, 2*patience, func() error {

@@ -57,19 +57,19 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- $c := .Values.controller -}}
 {{- include "tulle.controller.checkCloud" . -}}
 {{- $names := list -}}
-{{- range list "node-ipam-controller nodeipam" "cloud-node-controller cloud-node" "cloud-node-lifecycle-controller cloud-node-lifecycle" "node-route-controller route" "service-lb-controller service" "awscluster-controller awscluster" -}}
+{{- range list "node-ipam-controller nodeipam" "cloud-node-controller cloud-node" "cloud-node-lifecycle-controller cloud-node-lifecycle" "node-route-controller route" "service-lb-controller service" "awscluster-controller awscluster" "cluster-controller cluster" -}}
 {{- $name := splitList " " . | first -}}
 {{- $alias := splitList " " . | last -}}
 {{- $on := or (has $name $c.controllers) (has $alias $c.controllers) -}}
 {{- $off := or (has (print "-" $name) $c.controllers) (has (print "-" $alias) $c.controllers) -}}
 {{- $lacks := "" -}}
-{{- if has $alias (list "nodeipam" "awscluster") }}{{/* works without a cloud */}}
+{{- if has $alias (list "nodeipam" "awscluster" "cluster") }}{{/* works without a cloud */}}
 {{- else if not $c.cloudProvider }}{{ $lacks = "has no work without controller.cloudProvider" }}
 {{- else if and (eq $alias "service") (ne $c.cloudProvider "aws") }}{{ $lacks = print "does not run with controller.cloudProvider=" $c.cloudProvider }}
 {{- else if and (eq $alias "route") (include "tulle.controller.alias" $) }}{{ $lacks = printf "has no work with controller.allocatorType=%s: Google itself routes alias ranges" $c.allocatorType }}{{ end -}}
 {{- $works := not $lacks -}}
 {{- if and $on $lacks }}{{ fail (printf "controller.controllers: %s %s" $alias $lacks) }}{{ end -}}
-{{- if and $works (or $on (and (has "*" $c.controllers) (not $off) (not (has $alias (list "service" "awscluster"))))) }}{{ $names = append $names $name }}{{ end -}}
+{{- if and $works (or $on (and (has "*" $c.controllers) (not $off) (not (has $alias (list "service" "awscluster" "cluster"))))) }}{{ $names = append $names $name }}{{ end -}}
 {{- end -}}
 {{- if and (include "tulle.controller.alias" .) $names (not (has "node-ipam-controller" $names)) }}{{ fail (printf "controller.allocatorType: %s has no effect, because controller.controllers leaves nodeipam out: use RangeAllocator" $c.allocatorType) }}{{ end -}}
 {{- if not $names }}{{ fail "controller.controllers turns every controller off: use *, or name one" }}{{ end -}}
