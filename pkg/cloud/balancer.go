@@ -57,8 +57,8 @@ type Balancer struct {
 	// State is "provisioning", "active", "active_impaired" or "failed". Why is the reason
 	// for it.
 	State, Why string
-	// Places are its subnets, in the order of their IDs.
-	Places []Place
+	// Mappings are its subnets, in the order of their IDs, each with its address.
+	Mappings []SubnetMapping
 	// Security are the IDs of its security groups, in order.
 	Security []string
 	Tags     map[string]string
@@ -69,8 +69,8 @@ type Balancer struct {
 	Listeners  []Listener
 }
 
-// Place is a subnet in which a Balancer has an address.
-type Place struct {
+// SubnetMapping is a subnet of a Balancer, and the address that the Balancer has there.
+type SubnetMapping struct {
 	Subnet, Zone string
 	// Allocation is the ID of the elastic address in the subnet, or "".
 	Allocation string
@@ -202,12 +202,12 @@ const (
 	Register   BalancerVerb = "register-targets"
 	Deregister BalancerVerb = "deregister-targets"
 
-	// CreateBalancer needs Balancer: Name, Scheme, Families, Places, Security, Tags.
+	// CreateBalancer needs Balancer: Name, Scheme, Families, Mappings, Security, Tags.
 	CreateBalancer BalancerVerb = "create-load-balancer"
 	// SetBalancerAttributes needs Balancer: ID, and in Attributes those to set.
 	SetBalancerAttributes BalancerVerb = "set-load-balancer-attributes"
-	// SetPlaces needs Balancer: ID, Families, and all Places.
-	SetPlaces BalancerVerb = "set-subnets"
+	// SetSubnets needs Balancer: ID, Families, and all Mappings.
+	SetSubnets BalancerVerb = "set-subnets"
 	// SetFamilies needs Balancer: ID, Families.
 	SetFamilies BalancerVerb = "set-ip-address-type"
 	// SetSecurity needs Balancer: ID, and all of Security.
@@ -261,7 +261,7 @@ func (r Rule) Compare(o Rule) int {
 	)
 }
 
-// SortPlaces orders places by their subnets.
-func SortPlaces(all []Place) {
-	slices.SortFunc(all, func(a, b Place) int { return cmp.Compare(a.Subnet, b.Subnet) })
+// SortMappings orders mappings by their subnets.
+func SortMappings(all []SubnetMapping) {
+	slices.SortFunc(all, func(a, b SubnetMapping) int { return cmp.Compare(a.Subnet, b.Subnet) })
 }

@@ -13,13 +13,13 @@ import (
 // security groups, a target group, and rules in the Nodes' security group.
 func (l *lab) ofCCM(s Service, tags map[string]string) {
 	name := BalancerName(s.UID)
-	var places []cloud.Place
+	var mappings []cloud.SubnetMapping
 	for _, x := range l.setting.Subnets {
 		if x.Tags[publicRole] != "" {
-			places = append(places, cloud.Place{Subnet: x.ID, Zone: x.Zone})
+			mappings = append(mappings, cloud.SubnetMapping{Subnet: x.ID, Zone: x.Zone})
 		}
 	}
-	cloud.SortPlaces(places)
+	cloud.SortMappings(mappings)
 	var targets []cloud.Target
 	for _, id := range l.setting.Targets {
 		targets = append(targets, cloud.Target{ID: id, Port: 30080, State: "healthy"})
@@ -36,7 +36,7 @@ func (l *lab) ofCCM(s Service, tags map[string]string) {
 	}
 	l.cloud.Put(cloud.Balancing{
 		Balancers: []cloud.Balancer{{
-			ID: "lb-ccm", Name: name, Network: "net-1", Scheme: cloud.InternetFacing, Families: cloud.IPv4Only, Host: name + ".elb.fake", State: "active", Places: places, Tags: with(tags, nil),
+			ID: "lb-ccm", Name: name, Network: "net-1", Scheme: cloud.InternetFacing, Families: cloud.IPv4Only, Host: name + ".elb.fake", State: "active", Mappings: mappings, Tags: with(tags, nil),
 			Attributes: map[string]string{}, Listeners: []cloud.Listener{{ID: "l-ccm", Balancer: "lb-ccm", Protocol: cloud.TCP, Port: 80, Group: "tg-ccm"}},
 		}},
 		Groups: []cloud.TargetGroup{{

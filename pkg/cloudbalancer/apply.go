@@ -138,8 +138,8 @@ func (a *Account) balanced(c cloud.BalancerChange, answer cloud.Balancing) {
 	switch c.Verb {
 	case cloud.SetBalancerAttributes:
 		b.Attributes = with(b.Attributes, c.Balancer.Attributes)
-	case cloud.SetPlaces:
-		b.Places, b.Families = c.Balancer.Places, c.Balancer.Families
+	case cloud.SetSubnets:
+		b.Mappings, b.Families = c.Balancer.Mappings, c.Balancer.Families
 	case cloud.SetFamilies:
 		b.Families = c.Balancer.Families
 	case cloud.SetSecurity:

@@ -19,11 +19,11 @@ func (p *planner) balancer(subnets []cloud.Subnet, via []string) {
 			return // its security group comes first
 		}
 		v := cloud.Balancer{
-			Name: w.Balancer, Scheme: w.Scheme, Families: w.Families, Network: subnets[0].Network, Places: w.places(subnets), Security: via, Tags: tags,
+			Name: w.Balancer, Scheme: w.Scheme, Families: w.Families, Network: subnets[0].Network, Mappings: w.mappings(subnets), Security: via, Tags: tags,
 		}
 		p.add(Change{
 			BalancerChange: cloud.BalancerChange{Verb: cloud.CreateBalancer, Balancer: v},
-			Kind:           BalancerKind, Object: v.Name, Summary: fmt.Sprintf("create %s network load balancer %s in %s for Service %s", v.Scheme, v.Name, placesOf(v.Places), w.Key()),
+			Kind:           BalancerKind, Object: v.Name, Summary: fmt.Sprintf("create %s network load balancer %s in %s for Service %s", v.Scheme, v.Name, mappingsOf(v.Mappings), w.Key()),
 			After: fmt.Sprintf("%s, %s", v.Scheme, v.Families),
 		})
 		return
@@ -36,10 +36,10 @@ func (p *planner) balancer(subnets []cloud.Subnet, via []string) {
 		p.fatal(fmt.Sprintf("AWS could not make the balancer: %.400s; re-create the Service", cmp.Or(b.Why, "no reason given")))
 		return
 	}
-	places, grows := p.places(*b, subnets)
+	mappings, grows := p.mappings(*b, subnets)
 	switch {
 	case grows:
-		p.change(cloud.SetPlaces, cloud.Balancer{Families: w.Families, Places: places}, "set the subnets "+placesOf(places), placesOf(b.Places), placesOf(places))
+		p.change(cloud.SetSubnets, cloud.Balancer{Families: w.Families, Mappings: mappings}, "set the subnets "+mappingsOf(mappings), mappingsOf(b.Mappings), mappingsOf(mappings))
 	case w.Families != b.Families:
 		p.change(cloud.SetFamilies, cloud.Balancer{Families: w.Families}, "set the address type "+string(w.Families), string(b.Families), string(w.Families))
 	}
@@ -84,27 +84,27 @@ func (p *planner) oldSecurity(via []string) {
 	p.deleteSecurity(*own)
 }
 
-// places returns all places of an existing balancer, and whether they change. Without
+// mappings returns all subnets of an existing balancer, and whether they change. Without
 // subnets that the Service names, it only gets those in other zones.
-func (p *planner) places(b cloud.Balancer, subnets []cloud.Subnet) (all []cloud.Place, changes bool) {
-	wanted := p.want.places(subnets)
+func (p *planner) mappings(b cloud.Balancer, subnets []cloud.Subnet) (all []cloud.SubnetMapping, changes bool) {
+	wanted := p.want.mappings(subnets)
 	exact := len(p.want.Subnets) > 0
-	for _, place := range b.Places {
-		if !exact || slices.ContainsFunc(wanted, func(o cloud.Place) bool { return o.Subnet == place.Subnet }) || len(wanted) == 0 {
-			all = append(all, place)
+	for _, m := range b.Mappings {
+		if !exact || slices.ContainsFunc(wanted, func(o cloud.SubnetMapping) bool { return o.Subnet == m.Subnet }) || len(wanted) == 0 {
+			all = append(all, m)
 		} else {
 			changes = true
 		}
 	}
-	for _, place := range wanted {
-		there := slices.ContainsFunc(b.Places, func(o cloud.Place) bool {
-			return o.Subnet == place.Subnet || !exact && o.Zone == place.Zone
+	for _, m := range wanted {
+		there := slices.ContainsFunc(b.Mappings, func(o cloud.SubnetMapping) bool {
+			return o.Subnet == m.Subnet || !exact && o.Zone == m.Zone
 		})
 		if !there {
-			all, changes = append(all, place), true
+			all, changes = append(all, m), true
 		}
 	}
-	cloud.SortPlaces(all)
+	cloud.SortMappings(all)
 	return all, changes
 }
 
@@ -186,8 +186,8 @@ func listenerOf(l cloud.Listener) string {
 	return text
 }
 
-// placesOf returns places for people.
-func placesOf(all []cloud.Place) string {
+// mappingsOf returns the IDs of the mappings' subnets, as text.
+func mappingsOf(all []cloud.SubnetMapping) string {
 	var ids []string
 	for _, p := range all {
 		ids = append(ids, p.Subnet)

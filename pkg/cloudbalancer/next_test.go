@@ -19,7 +19,7 @@ func TestNewServiceCostsFewCalls(t *testing.T) {
 	l.balance(service("web"))
 	all := l.cloud.All()
 	b := all.Balancers[0]
-	if b.Scheme != cloud.InternetFacing || len(b.Places) != 3 || b.Places[0].Subnet != "subnet-elb-a" || len(b.Security) != 1 || len(b.Listeners) != 1 {
+	if b.Scheme != cloud.InternetFacing || len(b.Mappings) != 3 || b.Mappings[0].Subnet != "subnet-elb-a" || len(b.Security) != 1 || len(b.Listeners) != 1 {
 		t.Errorf("%+v", b)
 	}
 	if got := l.cloud.Targets(b.Name, 80); !slices.Equal(got, l.setting.Targets) {

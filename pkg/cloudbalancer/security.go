@@ -196,9 +196,9 @@ func (w Want) checkers(b *cloud.Balancer, subnets []cloud.Subnet) (all []netip.P
 	if b == nil {
 		return nil
 	}
-	for _, place := range b.Places {
+	for _, m := range b.Mappings {
 		for _, s := range subnets {
-			if s.ID != place.Subnet {
+			if s.ID != m.Subnet {
 				continue
 			}
 			if w.GroupFamily == string(cloud.IPv4Only) && s.IPv4.IsValid() {

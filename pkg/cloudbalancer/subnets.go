@@ -177,8 +177,8 @@ func idsOf(all []cloud.Subnet) string {
 	return strings.Join(ids, ", ")
 }
 
-// places returns the places of a new balancer in subnets.
-func (w Want) places(subnets []cloud.Subnet) (all []cloud.Place) {
+// mappings returns a mapping of a new balancer for each of subnets.
+func (w Want) mappings(subnets []cloud.Subnet) (all []cloud.SubnetMapping) {
 	at := func(items []string, i int) string {
 		if i < len(items) {
 			return items[i]
@@ -186,8 +186,8 @@ func (w Want) places(subnets []cloud.Subnet) (all []cloud.Place) {
 		return ""
 	}
 	for i, s := range subnets {
-		all = append(all, cloud.Place{Subnet: s.ID, Zone: s.Zone, Allocation: at(w.Allocations, i), IPv4: at(w.IPv4, i), IPv6: at(w.IPv6, i)})
+		all = append(all, cloud.SubnetMapping{Subnet: s.ID, Zone: s.Zone, Allocation: at(w.Allocations, i), IPv4: at(w.IPv4, i), IPv6: at(w.IPv6, i)})
 	}
-	cloud.SortPlaces(all)
+	cloud.SortMappings(all)
 	return all
 }

@@ -71,7 +71,7 @@ func objectOf(b cloud.BalancerChange) (kind, id string, is func(string) bool) {
 		return "security group", b.Security.ID, isGroup
 	case cloud.SetHealthCheck, cloud.SetGroupAttributes, cloud.DeleteGroup, cloud.Register, cloud.Deregister:
 		return "target group", b.Group.ID, groupARN.MatchString
-	case cloud.SetBalancerAttributes, cloud.SetPlaces, cloud.SetFamilies, cloud.SetSecurity, cloud.DeleteBalancer:
+	case cloud.SetBalancerAttributes, cloud.SetSubnets, cloud.SetFamilies, cloud.SetSecurity, cloud.DeleteBalancer:
 		return "network load balancer", b.Balancer.ID, balancerARN.MatchString
 	case cloud.CreateListener:
 		return "network load balancer", b.Listener.Balancer, balancerARN.MatchString
@@ -114,9 +114,8 @@ func optional(text string) *string {
 	return &text
 }
 
-func mappings(places []cloud.Place) []types.SubnetMapping {
-	var all []types.SubnetMapping
-	for _, p := range places {
+func mappings(of []cloud.SubnetMapping) (all []types.SubnetMapping) {
+	for _, p := range of {
 		all = append(all, types.SubnetMapping{SubnetId: aws.String(p.Subnet), AllocationId: optional(p.Allocation), PrivateIPv4Address: optional(p.IPv4), IPv6Address: optional(p.IPv6)})
 	}
 	return all
@@ -126,7 +125,7 @@ func (c *Client) createBalancer(ctx context.Context, b cloud.Balancer) (cloud.Ba
 	out, err := create(ctx, c, createBalancer, func(ctx context.Context) (*elb.CreateLoadBalancerOutput, error) {
 		return c.elb.CreateLoadBalancer(ctx, &elb.CreateLoadBalancerInput{
 			Name: &b.Name, Type: types.LoadBalancerTypeEnumNetwork, Scheme: types.LoadBalancerSchemeEnum(b.Scheme), IpAddressType: types.IpAddressType(b.Families),
-			SubnetMappings: mappings(b.Places), SecurityGroups: b.Security, Tags: elbTags(b.Tags),
+			SubnetMappings: mappings(b.Mappings), SecurityGroups: b.Security, Tags: elbTags(b.Tags),
 		})
 	})
 	if err != nil {
@@ -154,9 +153,9 @@ func (c *Client) changeBalancer(ctx context.Context, verb cloud.BalancerVerb, b 
 		return change(ctx, c, setBalancerAttributes, func(ctx context.Context) (*elb.ModifyLoadBalancerAttributesOutput, error) {
 			return c.elb.ModifyLoadBalancerAttributes(ctx, &elb.ModifyLoadBalancerAttributesInput{LoadBalancerArn: &b.ID, Attributes: all})
 		})
-	case cloud.SetPlaces:
+	case cloud.SetSubnets:
 		return change(ctx, c, setSubnets, func(ctx context.Context) (*elb.SetSubnetsOutput, error) {
-			return c.elb.SetSubnets(ctx, &elb.SetSubnetsInput{LoadBalancerArn: &b.ID, IpAddressType: types.IpAddressType(b.Families), SubnetMappings: mappings(b.Places)})
+			return c.elb.SetSubnets(ctx, &elb.SetSubnetsInput{LoadBalancerArn: &b.ID, IpAddressType: types.IpAddressType(b.Families), SubnetMappings: mappings(b.Mappings)})
 		})
 	case cloud.SetFamilies:
 		return change(ctx, c, setFamilies, func(ctx context.Context) (*elb.SetIpAddressTypeOutput, error) {

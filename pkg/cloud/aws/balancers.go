@@ -166,16 +166,16 @@ func balancer(action string, l types.LoadBalancer) (cloud.Balancer, error) {
 		v.State, v.Why = clip(string(l.State.Code)), clip(value(l.State.Reason))
 	}
 	for _, z := range l.AvailabilityZones {
-		p := cloud.Place{Subnet: value(z.SubnetId), Zone: value(z.ZoneName)}
+		p := cloud.SubnetMapping{Subnet: value(z.SubnetId), Zone: value(z.ZoneName)}
 		if !resourceID.MatchString(p.Subnet) {
 			return v, strange(action, "subnet", p.Subnet)
 		}
 		for _, a := range z.LoadBalancerAddresses {
 			p.Allocation, p.IPv4, p.IPv6 = cmp.Or(p.Allocation, value(a.AllocationId)), cmp.Or(p.IPv4, value(a.PrivateIPv4Address)), cmp.Or(p.IPv6, value(a.IPv6Address))
 		}
-		v.Places = append(v.Places, p)
+		v.Mappings = append(v.Mappings, p)
 	}
-	cloud.SortPlaces(v.Places)
+	cloud.SortMappings(v.Mappings)
 	for _, id := range v.Security {
 		if !isGroup(id) {
 			return v, strange(action, "security group", id)

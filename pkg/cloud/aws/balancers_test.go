@@ -48,7 +48,7 @@ func expose(t testing.TB, f *awstest.Server, c *Client, name string) service {
 		Health: cloud.HealthCheck{Protocol: cloud.HTTP, Port: "10256", Path: "/healthz", Interval: 10, Timeout: 6, Healthy: 2, Unhealthy: 2},
 	}}).Groups[0].ID
 	s.balancer = mustChange(t, c, cloud.BalancerChange{Verb: cloud.CreateBalancer, Balancer: cloud.Balancer{
-		Name: balancerOf(name), Scheme: cloud.InternetFacing, Families: cloud.IPv4Only, Places: []cloud.Place{{Subnet: n.Subnets[0]}, {Subnet: n.Subnets[1]}}, Security: []string{s.security}, Tags: tagged,
+		Name: balancerOf(name), Scheme: cloud.InternetFacing, Families: cloud.IPv4Only, Mappings: []cloud.SubnetMapping{{Subnet: n.Subnets[0]}, {Subnet: n.Subnets[1]}}, Security: []string{s.security}, Tags: tagged,
 	}}).Balancers[0].ID
 	return s
 }
@@ -71,7 +71,7 @@ func TestChangesOfBalancing(t *testing.T) {
 	do(cloud.BalancerChange{Verb: cloud.SetGroupAttributes, Group: cloud.TargetGroup{ID: s.group, Attributes: map[string]string{"deregistration_delay.timeout_seconds": "0"}}})
 	do(cloud.BalancerChange{Verb: cloud.SetHealthCheck, Group: cloud.TargetGroup{ID: s.group, Health: cloud.HealthCheck{Protocol: cloud.TCP, Port: "traffic-port", Interval: 20, Timeout: 10, Healthy: 3, Unhealthy: 3}}})
 	do(cloud.BalancerChange{Verb: cloud.Deregister, Group: cloud.TargetGroup{ID: s.group, Targets: targets[2:]}})
-	do(cloud.BalancerChange{Verb: cloud.SetPlaces, Balancer: cloud.Balancer{ID: s.balancer, Families: cloud.IPv4Only, Places: []cloud.Place{{Subnet: n.Subnets[1]}, {Subnet: n.Subnets[2]}}}})
+	do(cloud.BalancerChange{Verb: cloud.SetSubnets, Balancer: cloud.Balancer{ID: s.balancer, Families: cloud.IPv4Only, Mappings: []cloud.SubnetMapping{{Subnet: n.Subnets[1]}, {Subnet: n.Subnets[2]}}}})
 	do(cloud.BalancerChange{Verb: cloud.SetFamilies, Balancer: cloud.Balancer{ID: s.balancer, Families: cloud.IPv4Only}})
 	do(cloud.BalancerChange{Verb: cloud.AddTags, Object: s.balancer, Tags: map[string]string{"a": "b"}})
 	do(cloud.BalancerChange{Verb: cloud.AddTags, Object: s.security, Tags: map[string]string{"c": "d"}})
@@ -84,10 +84,10 @@ func TestChangesOfBalancing(t *testing.T) {
 	}
 	b, g := all.Balancers[0], all.Groups[0]
 	if b.ID != s.balancer || b.Name != balancerOf("web") || b.State != "active" || b.Network != n.VPC || !strings.HasSuffix(b.Host, ".amazonaws.com") || b.Tags["a"] != "b" || b.Tags[tag] != "owned" ||
-		b.Scheme != cloud.InternetFacing || b.Families != cloud.IPv4Only || !slices.Equal(b.Security, []string{s.security}) || len(b.Places) != 2 || b.Detailed {
+		b.Scheme != cloud.InternetFacing || b.Families != cloud.IPv4Only || !slices.Equal(b.Security, []string{s.security}) || len(b.Mappings) != 2 || b.Detailed {
 		t.Errorf("%+v", b)
 	}
-	for _, p := range b.Places {
+	for _, p := range b.Mappings {
 		if p.Subnet == n.Subnets[0] || p.Zone == "" || p.Allocation != "" {
 			t.Errorf("%+v", p)
 		}
@@ -246,7 +246,7 @@ func TestErrorsOfBalancing(t *testing.T) {
 	f.ChangeKey(func(k *awstest.Key) {
 		k.Denied = map[string]bool{setSubnets: true, describeBalancers: true, revokeIngress: true}
 	})
-	change(cloud.BalancerChange{Verb: cloud.SetPlaces, Balancer: cloud.Balancer{ID: s.balancer, Places: []cloud.Place{{Subnet: n.Subnets[0]}}}}, cloud.Denied, "allow elasticloadbalancing:SetSubnets")
+	change(cloud.BalancerChange{Verb: cloud.SetSubnets, Balancer: cloud.Balancer{ID: s.balancer, Mappings: []cloud.SubnetMapping{{Subnet: n.Subnets[0]}}}}, cloud.Denied, "allow elasticloadbalancing:SetSubnets")
 	_, err := c.Balancing(t.Context())
 	wantKind(t, err, cloud.Denied)
 	change(cloud.BalancerChange{Verb: cloud.RevokeIngress, Security: cloud.SecurityGroup{ID: s.security, Rules: []cloud.Rule{{Protocol: "-1", Group: s.security}}}}, cloud.Denied, "allow ec2:RevokeSecurityGroupIngress")
@@ -259,7 +259,7 @@ func TestRefusesChangesWithInvalidIDs(t *testing.T) {
 	f.Forget()
 	for _, verb := range []cloud.BalancerVerb{
 		cloud.CreateSecurityGroup, cloud.DeleteSecurityGroup, cloud.AllowIngress, cloud.RevokeIngress, cloud.CreateGroup, cloud.SetHealthCheck, cloud.SetGroupAttributes, cloud.DeleteGroup,
-		cloud.Register, cloud.Deregister, cloud.CreateBalancer, cloud.SetBalancerAttributes, cloud.SetPlaces, cloud.SetFamilies, cloud.SetSecurity, cloud.DeleteBalancer,
+		cloud.Register, cloud.Deregister, cloud.CreateBalancer, cloud.SetBalancerAttributes, cloud.SetSubnets, cloud.SetFamilies, cloud.SetSecurity, cloud.DeleteBalancer,
 		cloud.CreateListener, cloud.SetListener, cloud.DeleteListener, cloud.AddTags, "", "no",
 	} {
 		_, err := c.ChangeBalancing(t.Context(), cloud.BalancerChange{Verb: verb})

@@ -25,7 +25,7 @@ func TestRefusesStrangeAnswers(t *testing.T) {
 		}
 	}
 	v, err := balancer(describeBalancers, good())
-	if err != nil || v.Places[0] != (cloud.Place{Subnet: "subnet-1", Allocation: "eipalloc-1"}) || v.Security[0] != "sg-1" {
+	if err != nil || v.Mappings[0] != (cloud.SubnetMapping{Subnet: "subnet-1", Allocation: "eipalloc-1"}) || v.Security[0] != "sg-1" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	for name, spoil := range map[string]func(*types.LoadBalancer){

@@ -34,12 +34,12 @@ func TestMotoServesBalancers(t *testing.T) {
 	if err != nil || len(subnets.Subnets) < 2 {
 		t.Fatalf("%+v, %v", subnets, err)
 	}
-	var places []cloud.Place
+	var mappings []cloud.SubnetMapping
 	for _, s := range subnets.Subnets[:2] {
 		if _, err := c.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{*s.SubnetId}, Tags: []types.Tag{{Key: sdk.String(tag), Value: sdk.String("owned")}}}); err != nil {
 			t.Fatal(err)
 		}
-		places = append(places, cloud.Place{Subnet: *s.SubnetId})
+		mappings = append(mappings, cloud.SubnetMapping{Subnet: *s.SubnetId})
 	}
 	if all, err := c.Subnets(t.Context()); err != nil || len(all) != len(subnets.Subnets) || !all[0].Regular || all[0].Network != network || !all[0].IPv4.IsValid() {
 		t.Errorf("%+v, %v", all, err)
@@ -60,7 +60,7 @@ func TestMotoServesBalancers(t *testing.T) {
 	group := do(cloud.BalancerChange{Verb: cloud.CreateGroup, Group: cloud.TargetGroup{
 		Name: "web", Network: network, Protocol: cloud.TCP, Port: 30080, Kind: "instance", Family: "ipv4", Tags: tagged, Health: cloud.HealthCheck{Protocol: cloud.TCP, Port: "30080", Interval: 10},
 	}}).Groups[0]
-	made := do(cloud.BalancerChange{Verb: cloud.CreateBalancer, Balancer: cloud.Balancer{Name: balancerOf("web"), Scheme: cloud.InternetFacing, Families: cloud.IPv4Only, Places: places, Security: []string{sg}, Tags: tagged}}).Balancers[0]
+	made := do(cloud.BalancerChange{Verb: cloud.CreateBalancer, Balancer: cloud.Balancer{Name: balancerOf("web"), Scheme: cloud.InternetFacing, Families: cloud.IPv4Only, Mappings: mappings, Security: []string{sg}, Tags: tagged}}).Balancers[0]
 	listener := do(cloud.BalancerChange{Verb: cloud.CreateListener, Listener: cloud.Listener{Balancer: made.ID, Protocol: cloud.TCP, Port: 80, Group: group.ID}, Tags: tagged}).Balancers[0].Listeners[0]
 	do(cloud.BalancerChange{Verb: cloud.Register, Group: cloud.TargetGroup{ID: group.ID, Targets: []cloud.Target{{ID: instances[0], Port: 30080}, {ID: instances[1], Port: 30080}}}})
 	do(cloud.BalancerChange{Verb: cloud.Deregister, Group: cloud.TargetGroup{ID: group.ID, Targets: []cloud.Target{{ID: instances[1], Port: 30080}}}})
@@ -76,7 +76,7 @@ func TestMotoServesBalancers(t *testing.T) {
 	if err != nil || len(all.Balancers) != 1 || len(all.Groups) != 1 || len(all.Security) != 1 {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	if b := all.Balancers[0]; b.Host == "" || b.State != "active" || b.Tags["a"] != "b" || len(b.Places) != 2 || b.Network != network {
+	if b := all.Balancers[0]; b.Host == "" || b.State != "active" || b.Tags["a"] != "b" || len(b.Mappings) != 2 || b.Network != network {
 		t.Errorf("%+v", b)
 	}
 	details, err := c.Details(t.Context(), []string{made.ID, group.ID})

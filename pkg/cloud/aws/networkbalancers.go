@@ -97,7 +97,7 @@ func networkBalancer(l types.LoadBalancer) (balancerFacts, error) {
 	}
 	b := balancerFacts{id: v.ID, vpc: v.Network, host: v.Host, why: v.Why}
 	var subnets, groups, addresses []awsnet.Ref
-	for _, p := range v.Places {
+	for _, p := range v.Mappings {
 		subnets = append(subnets, awsnet.Foreign(p.Subnet))
 		if p.Allocation == "" {
 			continue

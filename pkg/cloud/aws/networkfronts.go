@@ -33,14 +33,14 @@ func createNetworkBalancer(c *Client, ctx context.Context, x NetworkChange) (Mad
 	if err != nil {
 		return Made{}, err
 	}
-	places, err := placesOf(o)
+	mappings, err := networkMappings(o)
 	if err != nil {
 		return Made{}, err
 	}
 	out, err := create(ctx, c, createBalancer, func(ctx context.Context) (*elb.CreateLoadBalancerOutput, error) {
 		return c.elb.CreateLoadBalancer(ctx, &elb.CreateLoadBalancerInput{
 			Name: &o.Title, Type: types.LoadBalancerTypeEnumNetwork, Scheme: types.LoadBalancerSchemeEnum(o.Scheme), IpAddressType: families(o.DualStack),
-			SubnetMappings: places, SecurityGroups: idsIn(o.Groups), Tags: elbTags(x.Step.Tags),
+			SubnetMappings: mappings, SecurityGroups: idsIn(o.Groups), Tags: elbTags(x.Step.Tags),
 		})
 	})
 	if err != nil {
@@ -53,9 +53,9 @@ func createNetworkBalancer(c *Client, ctx context.Context, x NetworkChange) (Mad
 	return Made{ID: made.id, Given: awsnet.Given{Host: made.host}}, err
 }
 
-// placesOf returns the subnets of a new load balancer, each with one of its addresses if it
+// networkMappings returns the subnets of a new load balancer, each with one of its addresses if it
 // has any. Which subnet gets which address does not matter.
-func placesOf(o awsnet.Balancer) (all []types.SubnetMapping, err error) {
+func networkMappings(o awsnet.Balancer) (all []types.SubnetMapping, err error) {
 	subnets, addresses := idsIn(o.Subnets), idsIn(o.Elastic)
 	if len(addresses) > 0 && len(addresses) != len(subnets) {
 		return nil, badCall(awsnet.Call{Action: createBalancer}, fmt.Sprintf("%s has %d addresses for %d subnets; it needs one for each", quoted(o.Title), len(addresses), len(subnets)))

@@ -118,7 +118,7 @@ func (b *Balancers) all(has func(map[string]string) bool) cloud.Balancing {
 func (b *Balancers) some(is func(id string, tags map[string]string) bool) (all cloud.Balancing) {
 	for _, id := range slices.Sorted(maps.Keys(b.balancers)) {
 		if v := *b.balancers[id]; is(id, v.Tags) {
-			v.Listeners, v.Attributes, v.Tags, v.Places, v.Security = slices.Clone(v.Listeners), maps.Clone(v.Attributes), maps.Clone(v.Tags), slices.Clone(v.Places), slices.Clone(v.Security)
+			v.Listeners, v.Attributes, v.Tags, v.Mappings, v.Security = slices.Clone(v.Listeners), maps.Clone(v.Attributes), maps.Clone(v.Tags), slices.Clone(v.Mappings), slices.Clone(v.Security)
 			all.Balancers = append(all.Balancers, v)
 		}
 	}

@@ -240,8 +240,8 @@ func (b *Balancers) changeBalancer(c cloud.BalancerChange) (answer cloud.Balanci
 		delete(b.balancers, v.ID)
 	case cloud.SetBalancerAttributes:
 		maps.Copy(v.Attributes, want.Attributes)
-	case cloud.SetPlaces:
-		v.Places, v.Families = slices.Clone(want.Places), want.Families
+	case cloud.SetSubnets:
+		v.Mappings, v.Families = slices.Clone(want.Mappings), want.Families
 	case cloud.SetFamilies:
 		v.Families = want.Families
 	case cloud.SetSecurity:
@@ -256,7 +256,7 @@ func (b *Balancers) changeBalancer(c cloud.BalancerChange) (answer cloud.Balanci
 func (b *Balancers) createBalancer(c cloud.BalancerChange) (answer cloud.Balancing, err error) {
 	v := c.Balancer
 	zones := make(map[string]bool)
-	for _, p := range v.Places {
+	for _, p := range v.Mappings {
 		i := slices.IndexFunc(b.subnets, func(s cloud.Subnet) bool { return s.ID == p.Subnet })
 		if i < 0 {
 			return answer, refuse(c, cloud.Missing, "there is no subnet "+p.Subnet)

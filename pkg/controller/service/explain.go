@@ -61,7 +61,7 @@ func (c *Controller) explainBalancer(l *lines, s *service) {
 			l.add("quota", false, fmt.Sprintf("the cluster has %d of the %d load balancers that the account may have; ask AWS for a higher quota, or delete some", now, c.quota.Balancers))
 		}
 	} else {
-		text := fmt.Sprintf("%s, %s, %s in %d zones", b.State, b.Scheme, b.Families, len(b.Places))
+		text := fmt.Sprintf("%s, %s, %s in %d zones", b.State, b.Scheme, b.Families, len(b.Mappings))
 		if b.Why != "" {
 			text += ": " + b.Why
 		}

@@ -69,7 +69,7 @@ type RuleCount struct {
 func (p *Planned) note(a *cloudbalancer.Account, x cloud.BalancerChange) {
 	addresses := func(b cloud.Balancer) int {
 		if b.Scheme == cloud.InternetFacing {
-			return len(b.Places)
+			return len(b.Mappings)
 		}
 		return 0
 	}
@@ -77,7 +77,7 @@ func (p *Planned) note(a *cloudbalancer.Account, x cloud.BalancerChange) {
 	case cloud.CreateBalancer:
 		p.Balancers++
 		p.Addresses += addresses(x.Balancer)
-	case cloud.SetPlaces:
+	case cloud.SetSubnets:
 		if was, is := a.Balancer(x.Balancer.ID); is {
 			x.Balancer.Scheme = was.Scheme
 			p.Addresses += addresses(x.Balancer) - addresses(was)
