@@ -75,7 +75,7 @@ test-kube: root go kube-deps ## store, daemons, controller, chart and manifests 
 test-ginkgo: root go flannel-deps kube-deps ## node-ipam-controller's own tests of ClusterCIDRs, with tulle-controller in its place (GINKGO_SOURCE=/a/git/repository)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 15m -tags kube,ginkgo -run '^TestGinkgo' $(TESTFLAGS) ./pkg/test/controllertest
 
-test-kubelet: root go kubelet-deps ## DaemonSet and controller on real nodes, in the place of flannel and of kubeadm's node IPAM, and back (a quarter of an hour)
+test-kubelet: root go kubelet-deps ## DaemonSet and controller on real nodes, in place of flannel and of kubeadm's node IPAM, and back (a quarter of an hour)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -timeout 60m -tags kubelet $(TESTFLAGS) ./pkg/test/kubelettest
 
 test-aws: go moto ## clients of AWS, and the tests' own AWS, against moto_server

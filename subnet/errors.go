@@ -50,13 +50,13 @@ func keyError(key, why string) error {
 	return &LeaseError{key, fmt.Errorf("%w: %s", ErrKey, why)}
 }
 
-// WaitError is a wait for the store that its context ended, and why it was in vain.
+// WaitError is a wait for the store that its context ended, and what it waited for.
 type WaitError struct {
 	Why   error // like a config that does not exist
 	Ended error // the context's error
 }
 
-// Waited returns ended, with why the wait was in vain if that is known.
+// Waited returns ended, with why the wait did not succeed, if that is known.
 func Waited(why, ended error) error {
 	if why == nil {
 		return ended

@@ -39,7 +39,7 @@ func (b *Binder) Have(o Object) Object {
 }
 
 // Bind returns an object as a call needs it that creates it, or changes another one into it:
-// with IDs in its Refs, and addresses in the place of what AWS has chosen meanwhile.
+// with IDs in its Refs, and addresses in place of what AWS has chosen meanwhile.
 func (b *Binder) Bind(o Object) (Object, error) {
 	var unknown error
 	bound := o.with(func(r Ref) Ref {

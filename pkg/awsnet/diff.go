@@ -117,7 +117,7 @@ func (d *differ) create(k Key, w Wanted) {
 	d.step(Step{StepID: StepID{Verb: Create, Key: k}, Want: w.Object, Tags: w.Tags, Calls: callsToCreate(w.Object), Token: Token(d.h.Owner, k), Summary: "create " + describe(w.Object)})
 }
 
-// taken reports whether something foreign is in the place of a new object, which is a
+// taken reports whether something foreign occupies the place of a new object, which is a
 // problem.
 func (d *differ) taken(k Key, o Object) bool {
 	for _, f := range d.h.Foreign {

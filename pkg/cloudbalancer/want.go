@@ -77,7 +77,7 @@ type Want struct {
 	Subnets []string
 	// Allocations, IPv4 and IPv6 are addresses for each subnet, in their order.
 	Allocations, IPv4, IPv6 []string
-	// Security are the IDs of security groups in the place of our own, and Extra those
+	// Security are the IDs of security groups in place of our own, and Extra those
 	// beside it.
 	Security, Extra []string
 	// asks is set if the Service itself names any of them.

@@ -13,7 +13,7 @@ const (
 	// Create makes an object where there is none of ours. It must not replace
 	// another's.
 	Create Verb = iota
-	// Replace puts the object in the place of what has its key, without a gap.
+	// Replace puts the object in place of what has its key, without a gap.
 	Replace
 	// Delete removes what has the object's key, if it is of ours; another's
 	// route only if it is just as the object says.

@@ -110,7 +110,7 @@ func (f *follower) await(what string, met func() bool) {
 		case <-limit.C:
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.t.Fatalf("waited in vain for %s; there are %v", what, slices.Sorted(maps.Keys(f.leases)))
+			f.t.Fatalf("timed out waiting for %s; there are %v", what, slices.Sorted(maps.Keys(f.leases)))
 		}
 	}
 }

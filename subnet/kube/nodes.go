@@ -25,7 +25,7 @@ func (s *Store) patch(ctx context.Context, name string, kind kube.PatchKind, cha
 // named returns an error unless n is the Node of that name.
 func named(n *kube.Node, name string, err error) (*kube.Node, error) {
 	if err == nil && string(n.Name) != name {
-		err = fmt.Errorf("%w: Node %.50q in the place of %s", kube.ErrUnreadable, n.Name, name)
+		err = fmt.Errorf("%w: Node %.50q in place of %s", kube.ErrUnreadable, n.Name, name)
 	}
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func receive[T any](t *testing.T, c <-chan T, what string) T {
 	case v := <-c:
 		return v
 	case <-time.After(patience):
-		t.Fatalf("waited %v in vain for %s", patience, what)
+		t.Fatalf("timed out after %v waiting for %s", patience, what)
 		panic("unreachable")
 	}
 }

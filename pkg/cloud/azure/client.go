@@ -39,7 +39,7 @@ type Options struct {
 	Share float64
 	// Agent is the user agent: at most 24 characters.
 	Agent string
-	// Credential gets tokens, in the place of the identity of Config.
+	// Credential gets tokens, in place of the identity of Config.
 	Credential azcore.TokenCredential
 	// Transport sends requests; nil is over the network.
 	Transport policy.Transporter

@@ -190,8 +190,8 @@ func TestAnInterruptedReplacementIsEnded(t *testing.T) {
 	}
 }
 
-// Routes of Google's own controller have its names and the same mark, so ours go on with
-// them. What has not the mark is foreign: it is shown, and never changed.
+// Routes of Google's own controller have its names and the same mark, so our controller
+// continues with them. A route without the mark is foreign: it is shown, and never changed.
 func TestForeignRoutesAreShownAndNeverTouched(t *testing.T) {
 	inNetwork(t, func(t *testing.T, s *gcetest.Server, c *Client) {
 		put := func(name, to, description string, priority, instance int, tags ...string) {

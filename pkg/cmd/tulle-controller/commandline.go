@@ -52,7 +52,7 @@ const prefix = "TULLE_CONTROLLER_"
 func (s *settings) program() flags.Program {
 	return flags.Program{
 		Name:     "tulle-controller",
-		About:    "tulle-controller gives the Nodes of a Kubernetes cluster their podCIDRs, and manages their instances and routes in a cloud.",
+		About:    "tulle-controller gives the Nodes of a Kubernetes cluster their podCIDRs, and manages their instances, routes and load balancers in a cloud.",
 		Prefixes: []string{prefix},
 		Example:  "cluster-cidr",
 		Commands: s.commands(),
@@ -215,10 +215,18 @@ func (s *settings) processFlags() []flags.Flag {
 }
 
 var manual = flags.Manual{
-	Summary: "podCIDRs for the Nodes of a Kubernetes cluster",
+	Summary: "podCIDRs, cloud Nodes, routes and load balancers of a cluster",
 	Description: `.B tulle\-controller
-gives every Node of a Kubernetes cluster its podCIDRs.
-It replaces the node\-ipam\-controller of kube\-controller\-manager, and takes its flags.
+runs the cluster\-wide controllers of a Kubernetes cluster.
+It gives every Node its podCIDRs, in place of the node\-ipam\-controller of kube\-controller\-manager, and takes the flags of that.
+With
+.B \-\-cloud\-provider
+it also replaces a cloud controller manager, on AWS, Azure or Google Cloud.
+It initialises Nodes, deletes those whose instances are gone, and routes podCIDRs in the cloud's tables.
+On AWS it also gives Services load balancers.
+With
+.B \-\-etcd\-endpoints
+it routes the subnets of hosts that have only etcd.
 It runs as a Deployment or as a service on hosts.
 Several replicas elect a leader by a Lease. Only the leader writes; the others stand by.
 .PP

@@ -1,5 +1,6 @@
 // Command tulle-controller is the cluster-wide side of tulle: it gives the Nodes of a
-// Kubernetes cluster their podCIDRs, and manages their instances and routes in a cloud.
+// Kubernetes cluster their podCIDRs, and manages their instances, routes and load
+// balancers in a cloud.
 package main
 
 import (

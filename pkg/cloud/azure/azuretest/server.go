@@ -34,7 +34,7 @@ type Call struct {
 	Status                     int
 }
 
-// Fault is an answer in the place of the right one.
+// Fault is an answer in place of the right one.
 type Fault struct {
 	// Method and Part select requests: the method, or any, and a part of the path in small
 	// letters.
@@ -46,7 +46,7 @@ type Fault struct {
 	Code   string
 	// After is the header Retry-After, in seconds.
 	After string
-	// Body is the answer in the place of an error of Azure.
+	// Body is the answer in place of an error of Azure.
 	Body string
 	// Header are further headers.
 	Header map[string]string

@@ -131,7 +131,7 @@ func (s *Server) Routes() (hops, names map[string]string) {
 	return hops, names
 }
 
-// SetRoute writes a route of another program, in the place of one with this destination. A
+// SetRoute writes a route of another program, in place of one with this destination. A
 // hop that is "" removes it, and one that is no address is the type of the next hop.
 func (s *Server) SetRoute(name, to, hop string) {
 	s.Do(func() {

@@ -63,7 +63,7 @@ type IPv6Access struct {
 	ExternalIPv6 string `json:"externalIpv6"`
 }
 
-// Fault is an answer in the place of the server's.
+// Fault is an answer in place of the server's.
 type Fault struct {
 	Code            int
 	Reason, Message string
@@ -87,7 +87,7 @@ type Server struct {
 
 	// Refuse answers a request with a Fault, unless it returns nil.
 	Refuse func(action string) *Fault
-	// Lose serves a request, and cuts the connection in the place of an answer.
+	// Lose serves a request, and cuts the connection in place of an answer.
 	Lose func(action string) bool
 	// Late lets operations end only after Release.
 	Late bool
@@ -108,7 +108,7 @@ type Server struct {
 	Unreachable map[string]bool
 	// Partial is the code of a warning that every list carries, if it is set.
 	Partial string
-	// Garble answers a request with a text in the place of the server's, unless it is "".
+	// Garble answers a request with a text in place of the server's, unless it is "".
 	Garble func(action string) string
 	// MostRoutes is how many static routes a network may have.
 	MostRoutes int
