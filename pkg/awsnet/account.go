@@ -13,11 +13,12 @@ type Account struct {
 
 // Found is one object of an Account.
 type Found struct {
-	// ID is what AWS calls it: an ID or an ARN, of a part that of the association or the rule.
-	// A Route has the ID of its table and its destination: rtb-1/0.0.0.0/0. One to the
-	// addresses of a service, by an endpoint, is Fixed and has a zero destination.
+	// ID is the ID or ARN that AWS gave the object, or of a part the ID of the
+	// association or the rule. A Route has the ID of its table and its destination:
+	// rtb-1/0.0.0.0/0. A Route to the addresses of a service, through an endpoint, is
+	// Fixed and has a zero destination.
 	ID string
-	// Object has IDs in its Refs, and no Name.
+	// Object has IDs in its Refs, and an empty Name.
 	Object Object
 	Tags   map[string]string
 	State  State
@@ -36,16 +37,16 @@ type Given struct {
 	Address, Private netip.Addr
 	// Block is the block of IPv6 of a Block, of whatever pool.
 	Block netip.Prefix
-	// Host is the name in the DNS of a Balancer.
+	// Host is the DNS name of a Balancer.
 	Host string
-	// UsedBy is the ID of what an Address is associated with, or "".
+	// UsedBy is the ID of the object that an Address is associated with, or "".
 	UsedBy string
 }
 
-// State is whether an object can be used.
+// State is the state of an object: whether it can be used.
 type State string
 
-// The states. What is deleted, or terminated, is not part of an Account.
+// The states. An Account does not contain objects that are deleted or terminated.
 const (
 	Usable   State = ""
 	Pending  State = "pending"
@@ -53,15 +54,16 @@ const (
 	Deleting State = "deleting"
 )
 
-// Holder is a network interface, and what it was made for.
+// Holder is a network interface, and the object that it belongs to.
 type Holder struct {
 	ID, VPC, Subnet string
 	Groups          []string
-	// Description, Requester and Instance are AWS's words for what it belongs to.
+	// Description, Requester and Instance name that object, in AWS's words.
 	Description, Requester, Instance string
 	// Tags are those of the balancer or the instance that it belongs to, if the reading
 	// knows them, or else its own.
 	Tags map[string]string
-	// Public is set if it has a public address, which keeps an internet gateway attached.
+	// Public is set if the interface has a public address, which keeps an internet
+	// gateway attached.
 	Public bool
 }

@@ -2,10 +2,11 @@ package awsnet
 
 import "slices"
 
-// adopted returns the Key of an object that becomes this cluster's, although another UID or
-// none made it: an address that a network of the same name kept, or a part of the VPC that
-// Owner.Adopt names, which Cluster API's AWS provider made. Only what is wanted is adopted.
-// It has to be asked again while it finds more: an object is known by others.
+// adopted returns the Key of an object that this cluster adopts, although the object
+// has another UID or none: an address that a network of the same name kept, or an
+// object in the VPC that Owner.Adopt names, which Cluster API's AWS provider made. It
+// adopts only objects that are wanted. Some are recognised by others that are already
+// adopted, so call it again for all while it adopts any.
 func (s *sorter) adopted(f Found, all []Found) (Key, bool) {
 	if f.Tags[s.Owner.Tag()] != owned || f.Fixed {
 		return Key{}, false
@@ -21,10 +22,10 @@ func (s *sorter) adopted(f Found, all []Found) (Key, bool) {
 	return k, k != (Key{}) && s.want[k].Object != nil
 }
 
-// inAdopted reports whether a Ref is to the VPC that is adopted.
+// inAdopted reports whether a Ref is to the VPC of Owner.Adopt.
 func (s *sorter) inAdopted(vpc Ref) bool { return vpc.ID == s.Owner.Adopt }
 
-// place returns the Key of what is wanted in an object's place.
+// place returns the Key of the wanted object whose place f has, or the zero Key.
 func (s *sorter) place(f Found, all []Found) Key {
 	key := func(o Object) Key { return o.Key() }
 	is := func(r Ref, k Ref) bool { return r.ID != "" && s.keys[r.ID] == k.Key }

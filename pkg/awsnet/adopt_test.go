@@ -7,8 +7,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// incumbent makes a network as Cluster API's AWS provider has it: with its tags alone, and a
-// table for each subnet.
+// incumbent makes a network as Cluster API's AWS provider makes it: with that
+// provider's tags only, and a table for each subnet.
 func (w *world) incumbent() (vpc string) {
 	w.apply(w.want(specs["three zones"]))
 	for _, f := range w.account.Read().Found {
@@ -40,8 +40,9 @@ func (w *world) incumbent() (vpc string) {
 	return vpc
 }
 
-// TestAdoptsANetworkOfClusterAPI shows that a network which is this cluster's by its Spec
-// becomes ours with tags alone, apart from tables that are too many.
+// TestAdoptsANetworkOfClusterAPI shows that a network which the Spec declares as this
+// cluster's becomes ours by changes of tags alone, except that surplus tables are
+// deleted.
 func TestAdoptsANetworkOfClusterAPI(t *testing.T) {
 	for seed := range uint64(6) {
 		w := newWorld(t, seed)
@@ -75,8 +76,8 @@ func TestAdoptsANetworkOfClusterAPI(t *testing.T) {
 	}
 }
 
-// TestAdoptsNothingWithoutTheSpec shows that the cluster's name alone gives no right to
-// anything.
+// TestAdoptsNothingWithoutTheSpec shows that objects are not adopted because of the
+// cluster's name alone.
 func TestAdoptsNothingWithoutTheSpec(t *testing.T) {
 	w := newWorld(t, 1)
 	w.incumbent()

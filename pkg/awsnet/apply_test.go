@@ -8,7 +8,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// specs are networks that are made, changed and deleted.
+// specs are the networks that tests create, change and delete.
 var specs = map[string]string{
 	"three zones": "network: {vpc: {cidrBlock: 10.0.0.0/24}}",
 	"everything": `
@@ -33,11 +33,11 @@ additionalTags: {team: net}`,
 network:
   vpc: {cidrBlock: 10.0.0.0/24, ipv6: {}, availabilityZoneUsageLimit: 1}
 bastion: {enabled: true}`,
-	"public alone":           "natGateways: None\ngatewayEndpoints: []\ncontrolPlaneLoadBalancer: {loadBalancerType: disabled}\nnetwork:\n  subnets:\n  - {id: a, availabilityZone: us-east-1a, cidrBlock: 10.0.0.0/24, isPublic: true}",
-	"private alone":          "natGateways: None\ncontrolPlaneLoadBalancer: {scheme: internal}\nnetwork:\n  subnets:\n  - {id: a, availabilityZone: us-east-1a, cidrBlock: 10.0.0.0/24}",
-	"a block of one's pool":  "network: {vpc: {cidrBlock: 10.0.0.0/24, ipv6: {poolId: ipv6pool-ec2-0123abcd}}}",
-	"addresses of one's own": "network: {vpc: {cidrBlock: 10.0.0.0/24, elasticIpPool: {publicIpv4Pool: ipv4pool-ec2-0123abcd}}}",
-	"one gateway":            "natGateways: Single\nnetwork: {vpc: {cidrBlock: 10.0.0.0/24}}",
+	"public alone":                     "natGateways: None\ngatewayEndpoints: []\ncontrolPlaneLoadBalancer: {loadBalancerType: disabled}\nnetwork:\n  subnets:\n  - {id: a, availabilityZone: us-east-1a, cidrBlock: 10.0.0.0/24, isPublic: true}",
+	"private alone":                    "natGateways: None\ncontrolPlaneLoadBalancer: {scheme: internal}\nnetwork:\n  subnets:\n  - {id: a, availabilityZone: us-east-1a, cidrBlock: 10.0.0.0/24}",
+	"a block of a pool of the account": "network: {vpc: {cidrBlock: 10.0.0.0/24, ipv6: {poolId: ipv6pool-ec2-0123abcd}}}",
+	"addresses of the account":         "network: {vpc: {cidrBlock: 10.0.0.0/24, elasticIpPool: {publicIpv4Pool: ipv4pool-ec2-0123abcd}}}",
+	"one gateway":                      "natGateways: Single\nnetwork: {vpc: {cidrBlock: 10.0.0.0/24}}",
 }
 
 func TestApplyAndDestroyInAnyOrder(t *testing.T) {
@@ -58,7 +58,8 @@ func TestApplyAndDestroyInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestCallsOfANewNetwork counts the calls of a network in three zones, each once.
+// TestCallsOfANewNetwork counts the calls that create a network in three zones, each
+// step's once.
 func TestCallsOfANewNetwork(t *testing.T) {
 	w := newWorld(t, 1)
 	want := w.want(specs["three zones"])
@@ -70,9 +71,10 @@ func TestCallsOfANewNetwork(t *testing.T) {
 	}
 }
 
-// TestKilledAtEveryCall ends the process before the answer of each call, in creation and in
-// deletion. At every second one, the account does not show at once what is new. It takes
-// some seconds, because each call needs a network of its own.
+// TestKilledAtEveryCall kills the process before the answer of each call, during
+// creation and deletion. After every second kill, the account does not show the new
+// object at once. The test takes some seconds, because each call needs a network of its
+// own.
 func TestKilledAtEveryCall(t *testing.T) {
 	w := newWorld(t, 0)
 	want := w.want(specs["small"])
@@ -107,8 +109,7 @@ func killedAt(t *testing.T, want map[awsnet.Key]awsnet.Wanted, at int, loose boo
 	}
 }
 
-// TestChangesOfASpec changes a network into another one, and back, whatever steps that
-// takes.
+// TestChangesOfASpec changes a network into another one, and back.
 func TestChangesOfASpec(t *testing.T) {
 	for _, test := range []struct{ name, from, to string }{
 		{"to one NAT gateway", specs["three zones"], specs["one gateway"]},
@@ -138,8 +139,8 @@ func TestChangesOfASpec(t *testing.T) {
 	}
 }
 
-// TestHealsWhateverPeopleDelete deletes some of what AWS lets people delete, and adds what is
-// foreign.
+// TestHealsWhateverPeopleDelete deletes some of the objects that AWS lets people
+// delete, and adds foreign ones.
 func TestHealsWhateverPeopleDelete(t *testing.T) {
 	w := newWorld(t, 0)
 	want := w.want(specs["small"])
@@ -190,7 +191,7 @@ func TestPlansAreTheSameEachTime(t *testing.T) {
 	}
 }
 
-// TestDefaultGroupIsEmptied shows the one change of what AWS makes.
+// TestDefaultGroupIsEmptied shows the only change of an object that AWS made.
 func TestDefaultGroupIsEmptied(t *testing.T) {
 	w := newWorld(t, 2)
 	rules := func() (n int) {

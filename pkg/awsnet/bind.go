@@ -4,15 +4,15 @@ import (
 	"fmt"
 )
 
-// Binder knows the IDs of what is ours while a Plan runs. Give it what each call created
-// with Learn. It is not safe for concurrent use.
+// Binder knows the IDs of our objects while a Plan runs. Pass it the result of each
+// creation with Learn. It is not safe for concurrent use.
 type Binder struct {
 	ids   map[Key]string
 	given map[Key]Given
 }
 
-// Binder returns a Binder that knows what there was when the Plan was made, also what it
-// sweeps.
+// Binder returns a Binder that knows the objects that existed when the Plan was made,
+// including those that the Plan sweeps.
 func (p Plan) Binder() *Binder {
 	b := &Binder{ids: make(map[Key]string), given: make(map[Key]Given)}
 	for k, f := range p.ours {
@@ -21,14 +21,14 @@ func (p Plan) Binder() *Binder {
 	return b
 }
 
-// Learn remembers what AWS called an object, and gave it.
+// Learn records the ID and the other values that AWS gave an object.
 func (b *Binder) Learn(k Key, id string, g Given) { b.ids[k], b.given[k] = id, g }
 
 // ID returns the ID of an object of ours, or "".
 func (b *Binder) ID(k Key) string { return b.ids[k] }
 
-// Have returns an object that exists as a call needs it that deletes or changes it: with IDs
-// in its Refs. What AWS chose for it is no parameter of such a call.
+// Have returns an existing object as a call that deletes or changes it needs it: with
+// IDs in its Refs. Values that AWS chose are not parameters of such a call.
 func (b *Binder) Have(o Object) Object {
 	return o.with(func(r Ref) Ref {
 		if id := b.ids[r.Key]; r.ID == "" && id != "" {
@@ -38,8 +38,8 @@ func (b *Binder) Have(o Object) Object {
 	})
 }
 
-// Bind returns an object as a call needs it that creates it, or changes another one into it:
-// with IDs in its Refs, and addresses in place of what AWS has chosen meanwhile.
+// Bind returns an object as a call that creates it, or changes another one into it,
+// needs it: with IDs in its Refs, and with the values that AWS has chosen meanwhile.
 func (b *Binder) Bind(o Object) (Object, error) {
 	var unknown error
 	bound := o.with(func(r Ref) Ref {
@@ -79,5 +79,5 @@ func (b *Binder) Bind(o Object) (Object, error) {
 	return bound, unknown
 }
 
-// Named returns the other objects that an object names.
+// Named returns the other objects that an object refers to.
 func Named(o Object) []Ref { return o.refs() }

@@ -6,9 +6,10 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// TestSweepKnowsWhatItDeletes sweeps two security groups of Services, one of which lets the
-// other one in. The call that revokes the rule names the first group, so the Binder has to know
-// groups that are ours only because of the sweep. world.run fails if it does not.
+// TestSweepKnowsWhatItDeletes sweeps two security groups of Services, one of which has
+// a rule that names the other. The call that revokes the rule needs the ID of the first
+// group, so the Binder must know groups that are ours only because of the sweep.
+// Otherwise world.run fails.
 func TestSweepKnowsWhatItDeletes(t *testing.T) {
 	w := newWorld(t, 1)
 	w.apply(w.want("network: {vpc: {cidrBlock: 10.0.0.0/24}}"))
@@ -25,8 +26,8 @@ func TestSweepKnowsWhatItDeletes(t *testing.T) {
 	w.empty()
 }
 
-// TestDeletionsNeedNothingThatAWSChose binds what a plan deletes while the VPC has no block
-// of IPv6 yet, or any more: the subnet's is no parameter of its deletion.
+// TestDeletionsNeedNothingThatAWSChose binds the deletions of a plan while the VPC has
+// no block of IPv6. A subnet's deletion does not need the subnet's part of it.
 func TestDeletionsNeedNothingThatAWSChose(t *testing.T) {
 	b := awsnet.Plan{}.Binder()
 	b.Learn(awsnet.VPC{}.Key(), "vpc-1", awsnet.Given{})

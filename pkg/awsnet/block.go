@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// nth returns the block with that length and number in block, and false if there is none.
+// nth returns the part of block with that length and number, or false if there is none.
 // For IPv6, length is at most 64.
 func nth(block netip.Prefix, length, i int) (netip.Prefix, bool) {
 	if !block.IsValid() || length < block.Bits() || i < 0 || length-block.Bits() < bits.Len(uint(i)) {
@@ -45,7 +45,8 @@ func split(block netip.Prefix, n, smallest int) (all []netip.Prefix, ok bool) {
 	return all, true
 }
 
-// number returns which /64 of block p is, counted from 1, or 0 if it is none.
+// number returns the number, from 1, of the /64 of block that p is, or 0 if p is not a
+// /64 of it.
 func number(block, p netip.Prefix) int {
 	if !block.IsValid() || block.Bits() > 64 || p.Bits() != 64 || !p.Addr().Is6() || !block.Contains(p.Addr()) {
 		return 0

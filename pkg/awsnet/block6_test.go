@@ -7,9 +7,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// TestSecondBlockOfIPv6IsLeftAlone adds another block of IPv6 to the VPC, as a person does,
-// or as a repeated call does whose answer was lost. Whichever ID it has, the subnets keep
-// theirs, and the plan is empty.
+// TestSecondBlockOfIPv6IsLeftAlone adds another block of IPv6 to the VPC, as a person
+// may, or a repeated call whose answer was lost. Whatever the new block's ID is, the
+// subnets keep theirs, and the plan is empty.
 func TestSecondBlockOfIPv6IsLeftAlone(t *testing.T) {
 	for _, id := range []string{"vpc-cidr-assoc-00000000", "vpc-cidr-assoc-ffffffff"} {
 		w := newWorld(t, 1)

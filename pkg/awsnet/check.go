@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Check returns all problems of a Spec, given the zones of its region. No call is needed
-// to find them.
+// Check returns all problems of a Spec, given the zones of its region. It needs no call
+// of AWS.
 func Check(s Spec, zones []Zone) []Problem {
 	_, problems := Complete(s, zones)
 	return problems
@@ -37,7 +37,8 @@ func Complete(s Spec, zones []Zone) (Network, []Problem) {
 	return c.net, nil
 }
 
-// checker reads a Spec once: what it refuses is a problem, and the rest is in net.
+// checker reads a Spec once: it refuses what is wrong as a problem, and collects the
+// rest in net.
 type checker struct {
 	spec     Spec
 	zones    []Zone
@@ -75,7 +76,7 @@ func (c *checker) general() {
 	c.tags("additionalTags", c.spec.AdditionalTags)
 }
 
-// mostTags leaves room for the tags of this program. AWS allows 50.
+// mostTags leaves room for this program's tags. AWS allows 50.
 const mostTags = 36
 
 func (c *checker) tags(field string, tags map[string]string) {
@@ -99,7 +100,7 @@ func (c *checker) tags(field string, tags map[string]string) {
 	}
 }
 
-// vpc checks everything of network.vpc but the zones.
+// vpc checks all of network.vpc except the zones.
 func (c *checker) vpc() {
 	v, n := c.spec.Network.VPC, &c.net
 	const at = "network.vpc."
@@ -190,7 +191,7 @@ func (c *checker) ipv6(s IPv6Spec) {
 	}
 }
 
-// strange are the blocks that no VPC can have.
+// strange are the blocks that a VPC cannot have.
 var strange = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("224.0.0.0/3"),
 }
@@ -218,7 +219,7 @@ var private = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("192.168.0.0/16"),
 }
 
-// unfit returns why a VPC of a first block cannot have another one, or "".
+// unfit returns why AWS does not add a block to a VPC with a given first block, or "".
 func unfit(first, p netip.Prefix) string {
 	if p.Overlaps(netip.MustParsePrefix("198.19.0.0/16")) {
 		return fmt.Sprintf("%s: AWS keeps 198.19.0.0/16 for itself; choose another block", p)

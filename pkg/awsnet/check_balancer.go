@@ -68,7 +68,7 @@ func (c *checker) balancer(field, name string, scheme Scheme, b BalancerSpec) {
 	c.net.Balancers = append(c.net.Balancers, f)
 }
 
-// title returns the name of something in AWS that must be unique in an account's region.
+// title returns a name for an object in AWS that must be unique in an account's region.
 func title(o Owner, name string) string {
 	sum := sha256.Sum256([]byte(o.UID + "/" + o.Cluster + "/" + name))
 	clean := regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(o.Cluster, "-")
@@ -125,7 +125,7 @@ func (c *checker) places(field string, b BalancerSpec, f *Front) {
 	}
 }
 
-// resource returns the ID in AWS that a Spec has for a subnet, or "".
+// resource returns the AWS ID that a Spec has for a subnet, or "".
 func (s Spec) resource(name string) string {
 	for _, n := range s.Network.Subnets {
 		if n.ID == name {
@@ -144,7 +144,7 @@ func (c *checker) ports(field string, b BalancerSpec, f *Front) {
 	if p := b.HealthCheckProtocol; p != nil && *p != "" {
 		switch protocol = *p; protocol {
 		case "TCP", "HTTP", "HTTPS":
-		case "SSL", "TLS": // AWS has only connections and HTTP for a network load balancer
+		case "SSL", "TLS": // a network load balancer has only connections and HTTP
 			protocol = "TCP"
 		default:
 			c.refuse(field+".healthCheckProtocol", "%.20q; use TCP, HTTP or HTTPS", *p)
@@ -177,8 +177,8 @@ func (c *checker) ports(field string, b BalancerSpec, f *Front) {
 	}
 }
 
-// family reports whether targets are reached over IPv6, which needs a balancer with IPv6. By
-// default they are where all private subnets have it.
+// family reports whether the balancer reaches targets over IPv6, for which it needs
+// IPv6 itself. By default it does if all private subnets have IPv6.
 func (c *checker) family(field string, f Front, want *string) bool {
 	if want != nil && *want != "" {
 		if *want != "ipv4" && *want != "ipv6" {
@@ -248,7 +248,8 @@ var (
 	armType      = regexp.MustCompile(`^[a-z]+[0-9]+g[a-z]*\.`)
 )
 
-// The images of a bastion whose Spec has none. RunInstances looks them up itself.
+// The images of a bastion without an image in the Spec. RunInstances looks them up
+// itself.
 const (
 	defaultImage    = "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
 	defaultImageARM = "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64"

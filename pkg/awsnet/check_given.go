@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// given reads rules of the Spec.
+// given reads the rules that the Spec lists.
 func (c *checker) given(field string, list []IngressSpec) (rules []Ingress) {
 	if len(list) > mostRules {
 		c.refuse(field, "%d rules; give at most %d", len(list), mostRules)
@@ -61,11 +61,11 @@ func (c *checker) given(field string, list []IngressSpec) (rules []Ingress) {
 	return rules
 }
 
-// protocols are those that a Spec may name, and how AWS answers them.
+// protocols are the protocols that a Spec may name, and their names in AWS's answers.
 var protocols = map[string]string{"-1": "-1", "4": "4", "50": "50", "tcp": "tcp", "udp": "udp", "icmp": "icmp", "58": "icmpv6"}
 
-// rule reads what a rule lets in. Problems are reported if report is set: a rule may be
-// read for several groups.
+// rule reads which traffic a rule lets in. It reports problems only if report is set,
+// because a rule may be read for several groups.
 func (c *checker) rule(field, description, protocol string, from, to int64, report bool) (r Ingress, ok bool) {
 	refuse := func(name, text string, args ...any) {
 		ok = false

@@ -10,10 +10,10 @@ import (
 // mostRules is how many rules a list of a Spec may have. AWS allows 60 in a group.
 const mostRules = 200
 
-// mostSources is AWS's limit for the rules of a group, which no quota raises.
+// mostSources is AWS's limit of rules in a group, which cannot be raised further.
 const mostSources = 1000
 
-// ingress works out the rules of the security groups that are ours.
+// ingress computes the rules of the security groups that are ours.
 func (c *checker) ingress() {
 	n := &c.net
 	n.Overrides = make(map[Role]string)
@@ -92,9 +92,10 @@ func (c *checker) ssh() []Ingress {
 	return []Ingress{{Description: "SSH", Protocol: "tcp", From: 22, To: 22, Roles: []Role{RoleBastion}}}
 }
 
-// cniRules are those of the Spec, or what tulle needs: tunnels, and between nodes whatever
-// pods send each other where their routes are in place. Nodes reach the control plane by
-// tunnels, so that pods cannot connect to its etcd.
+// cniRules returns the Spec's rules or, without any, those that tulle needs: for
+// tunnels, and between nodes for all traffic of pods that is routed without a tunnel.
+// Nodes reach the control plane only by tunnels, so that pods cannot connect to its
+// etcd.
 func (c *checker) cniRules(role Role) (rules []Ingress) {
 	both := []Role{RoleControlPlane, RoleNode}
 	if cni := c.spec.Network.CNI; cni != nil {
@@ -120,8 +121,8 @@ func (c *checker) cniRules(role Role) (rules []Ingress) {
 	}
 }
 
-// apiServerRules are those of the balancers. Without any in the Spec, everything may
-// connect.
+// apiServerRules returns the rules of the balancers. If the Spec has none, every
+// address may connect.
 func (c *checker) apiServerRules() (rules []Ingress) {
 	api := Ingress{Description: "Kubernetes API", Protocol: "tcp", From: apiPort, To: apiPort}
 	restricted := false
@@ -158,8 +159,8 @@ func (c *checker) apiServerRules() (rules []Ingress) {
 	return append(rules, api)
 }
 
-// lbRules let balancers that keep the client's address reach the control plane's instances,
-// which have this group.
+// lbRules returns the rules of the control plane's instances. They admit balancers that
+// keep the client's address.
 func (c *checker) lbRules() (rules []Ingress) {
 	for _, f := range c.net.Balancers {
 		blocks := append([]netip.Prefix{c.net.IPv4}, c.net.Secondary...)
@@ -176,7 +177,7 @@ func (c *checker) lbRules() (rules []Ingress) {
 	return rules
 }
 
-// bastionRules are those of the bastion's group.
+// bastionRules returns the rules of the bastion's group.
 func (c *checker) bastionRules() []Ingress {
 	b := c.spec.Bastion
 	if b.DisableIngress {
@@ -194,7 +195,8 @@ func (c *checker) anywhere() []netip.Prefix {
 	return all
 }
 
-// blocks reads blocks of addresses; without any, they are all.
+// blocks reads blocks of addresses. Without any, it returns the blocks of all
+// addresses.
 func (c *checker) blocks(field string, texts []string) (all []netip.Prefix) {
 	if len(texts) == 0 {
 		return c.anywhere()
@@ -211,7 +213,7 @@ func (c *checker) blocks(field string, texts []string) (all []netip.Prefix) {
 	return all
 }
 
-// source reads a block of addresses that traffic may come from.
+// source reads a block of addresses from which traffic may come.
 func (c *checker) source(field, text string) (netip.Prefix, bool) {
 	p, err := netip.ParsePrefix(text)
 	switch {

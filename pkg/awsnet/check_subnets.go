@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// mostSubnets is AWS's own limit, which an account can raise. More in a Spec is a mistake.
+// mostSubnets is AWS's default quota, which an account can raise. A Spec with more is a
+// mistake.
 const mostSubnets = 1000
 
 // subnets checks the subnets that the Spec lists, or divides the VPC.
@@ -101,7 +102,7 @@ func (c *checker) zone(field string, s SubnetSpec, n *Net) {
 	}
 }
 
-// subnetIPv6 checks the IPv6 of a subnet in a VPC of ours.
+// subnetIPv6 checks the IPv6 settings of a subnet in a VPC of ours.
 func (c *checker) subnetIPv6(field string, s SubnetSpec, n *Net) {
 	switch {
 	case !c.net.IPv6:
@@ -129,7 +130,8 @@ func (c *checker) subnetIPv6(field string, s SubnetSpec, n *Net) {
 	}
 }
 
-// number gives each subnet with IPv6 and without a block of it the first free one.
+// number assigns the first free /64 to each subnet that has IPv6 but no block of it in
+// the Spec.
 func (c *checker) number() {
 	taken := make(map[Slice]bool)
 	for _, n := range c.net.Subnets {
@@ -168,7 +170,7 @@ func (c *checker) overlaps() {
 	}
 }
 
-// ways checks how traffic leaves the subnets: NAT gateways and endpoints.
+// ways checks by which NAT gateways and endpoints traffic leaves the subnets.
 func (c *checker) ways() {
 	n, o := &c.net, c.spec.Options
 	n.KeepAddresses = o.KeepAddresses

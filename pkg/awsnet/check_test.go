@@ -21,7 +21,7 @@ public us-east-1a 10.0.0.0/18 1
 private us-east-1a 10.0.128.0/18 3
 public us-east-1b 10.0.64.0/18 2
 private us-east-1b 10.0.192.0/18 4`},
-		{"a block of one's own", "network: {vpc: {ipv6: {cidrBlock: '2001:db8:1234:ab00::/56', poolId: ipv6pool-ec2-0123abcd}, availabilityZoneUsageLimit: 1}}", `
+		{"a block of the account", "network: {vpc: {ipv6: {cidrBlock: '2001:db8:1234:ab00::/56', poolId: ipv6pool-ec2-0123abcd}, availabilityZoneUsageLimit: 1}}", `
 public us-east-1a 10.0.0.0/17 02001:db8:1234:ab00::/64
 private us-east-1a 10.0.128.0/17 02001:db8:1234:ab01::/64`},
 		{"large private subnets", "network: {vpc: {cidrBlock: 10.0.0.0/24, subnetSchema: PreferPrivate}}", `
@@ -77,8 +77,8 @@ func TestCompleteKeepsTheZonesOfSubnetsThatExist(t *testing.T) {
 	}
 }
 
-// TestRandomZonesStay shows that the zones of a cluster do not change from one reading of
-// its spec to the next, and that clusters have different ones.
+// TestRandomZonesStay shows that a cluster's zones are the same whenever its spec is
+// read, and that other clusters have other zones.
 func TestRandomZonesStay(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, uid := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -162,7 +162,7 @@ func TestWrongSpecsAreRefusedWithTheValueAndTheFix(t *testing.T) {
 	}
 }
 
-// TestAllProblemsAtOnce shows that one mistake does not hide another.
+// TestAllProblemsAtOnce shows that Check reports all mistakes, not only the first.
 func TestAllProblemsAtOnce(t *testing.T) {
 	s := specOf(t, "natGateways: Two\nbastion: {enabled: true, ami: x}\ncontrolPlaneLoadBalancer: {scheme: x}\nnetwork: {vpc: {cidrBlock: 10.0.0.0/8}}")
 	s.Cluster, s.UID, s.Region = "Prod", "", "mars"

@@ -9,7 +9,8 @@ import (
 // hostPrefix returns the block of one address.
 func hostPrefix(ip netip.Addr) netip.Prefix { return netip.PrefixFrom(ip, ip.BitLen()) }
 
-// describe returns an object for people: its key, and what is not in it.
+// describe returns a text about an object for people: its key, and the values that the
+// key does not contain.
 func describe(o Object) string {
 	text := o.Key().String()
 	switch o := o.(type) {
@@ -77,7 +78,7 @@ func (s Step) Difference() (before, after string) {
 // Text describes an object for people: its kind, ID and name, and the Service it was made for.
 func (f Found) Text() string { return foreignText(f) }
 
-// difference returns for people what a change changes.
+// difference returns a text for people about what a change changes.
 func difference(have Found, want Object, tags map[string]string) string {
 	text := fmt.Sprintf("%s %s", want.Key(), have.ID)
 	var parts []string
@@ -93,7 +94,7 @@ func difference(have Found, want Object, tags map[string]string) string {
 	return text
 }
 
-// fields returns for people the fields that differ.
+// fields returns a text for people about the fields that differ.
 func fields(have, want Object) (all []string) {
 	for _, d := range compare(have, want) {
 		if d.name == blackhole {
@@ -196,7 +197,7 @@ func (s Slice) text() string {
 	return "none"
 }
 
-// conflict returns the problem of an object that no call can change.
+// conflict returns the problem of an object that a call cannot change.
 func conflict(have Found, want Object) string {
 	fix := "restore the spec, or delete it in AWS"
 	switch want.(type) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Wanted is an object that a Network has, and the tags of its creation. Tags are nil for
-// what has none of its own.
+// Wanted is an object of a Network, and the tags of its creation. Tags are nil for an
+// object that has none of its own.
 type Wanted struct {
 	Object Object
 	Tags   map[string]string
@@ -37,17 +37,17 @@ type desire struct {
 	all     map[Key]Wanted
 }
 
-// add adds an object that has tags of its own.
+// add adds an object with tags of its own.
 func (d *desire) add(o Object, role, name string, more ...map[string]string) {
 	d.all[o.Key()] = Wanted{o, d.n.Owner.tags(o.Key(), role, name, append([]map[string]string{d.n.Tags}, more...)...)}
 }
 
-// part adds an object that has none.
+// part adds an object without tags of its own.
 func (d *desire) part(o Object) { d.all[o.Key()] = Wanted{Object: o} }
 
 func (d *desire) name(suffix string) string { return d.n.Owner.Cluster + "-" + suffix }
 
-// cloud returns the tag by which the cloud controllers find what they may use.
+// cloud returns the tag by which cloud controllers find the objects that they may use.
 func (d *desire) cloud() map[string]string {
 	return map[string]string{clusterTag + d.n.Owner.Cluster: owned}
 }
@@ -60,11 +60,12 @@ const defaultGroup = "default"
 var (
 	anyIPv4 = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	anyIPv6 = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
-	// nat64 is where a subnet without IPv4 reaches hosts without IPv6.
+	// nat64 is the prefix through which a subnet without IPv4 reaches hosts without
+	// IPv6.
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// network adds what is in a VPC of ours, and the VPC.
+// network adds a VPC of ours and its gateways.
 func (d *desire) network() {
 	n := d.n
 	d.add(VPC{IPv4: n.IPv4, DNSSupport: true, DNSHostnames: true}, common, d.name("vpc"), n.VPCTags)
@@ -92,7 +93,7 @@ func (d *desire) network() {
 	}
 }
 
-// subnet adds a subnet and the way out of it.
+// subnet adds a subnet and its route table.
 func (d *desire) subnet(s Net) {
 	o := Subnet{
 		Name: s.Name, VPC: d.vpc, Zone: s.Zone, IPv4: s.IPv4, IPv6: s.IPv6, HostnameType: d.n.HostnameType,
@@ -115,9 +116,9 @@ func balancerTag(public bool) string {
 	return internalTag
 }
 
-// table returns the name of a subnet's route table: one for all public subnets, and for
-// private ones one in each zone. Every table gets the routes of all nodes, so there are no
-// more than are needed.
+// table returns the name of a subnet's route table. All public subnets share one, and
+// private subnets share one in each zone. Every table gets the routes of all nodes, so
+// there are no more tables than necessary.
 func (d *desire) table(s Net) string {
 	switch {
 	case s.Public && s.ZoneType == WavelengthZone:

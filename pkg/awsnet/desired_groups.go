@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// groups works out what the role of a rule's source stands for.
+// groups returns the security groups that the role of a rule's source stands for.
 func (d *desire) groups() {
 	d.sources = make(map[Role]Ref)
 	for role := range d.n.Ingress {
@@ -23,13 +23,14 @@ func (d *desire) securityGroups() {
 		title := d.groupTitle(role)
 		more := map[string]string{}
 		if role == RoleLB {
-			// The service controller adds rules to the one group of an instance with this tag.
+			// The service controller adds rules to the group of an instance with this
+			// tag.
 			more = d.cloud()
 		}
 		g := SecurityGroup{Role: string(role), VPC: d.vpc, Title: title, Description: fmt.Sprintf("Kubernetes cluster %s: %s", d.n.Owner.Cluster, role)}
 		d.add(g, string(role), title, more)
 		if role != RoleLB {
-			// Another group with this tag would be one too many for the service controller.
+			// A second group with this tag would confuse the service controller.
 			delete(d.all[g.Key()].Tags, clusterTag+d.n.Owner.Cluster)
 		}
 		self := To(KindSecurityGroup, string(role))
@@ -80,7 +81,8 @@ func (d *desire) ingress(owner Ref, in Ingress) {
 	}
 }
 
-// rule adds a rule. Of two with one key, AWS allows only the first.
+// rule adds a rule. If two rules have the same key, AWS allows only one, and the first
+// stays.
 func (d *desire) rule(r Rule) {
 	if _, twice := d.all[r.Key()]; !twice {
 		d.all[r.Key()] = Wanted{r, d.n.Owner.tags(r.Key(), "", d.n.Owner.Cluster, d.n.Tags)}

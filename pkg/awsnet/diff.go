@@ -7,26 +7,27 @@ import (
 	"slices"
 )
 
-// Diff returns what makes an account what want is. A want without anything is refused: see
-// Destroy.
+// Diff returns the Plan that changes an account into want. It refuses an empty want:
+// use Destroy for that.
 func Diff(o Owner, want map[Key]Wanted, a Account) Plan {
 	switch {
 	case o.UID == "":
-		return Plan{Problems: []Problem{{"metadata.uid", "the cluster has no UID, so nothing could be told to be its own; set it"}}}
+		return Plan{Problems: []Problem{{"metadata.uid", "the cluster has no UID, so its objects could not be recognised; set it"}}}
 	case len(want) == 0:
 		return Plan{Problems: []Problem{{"spec", "the network wants nothing; delete the cluster, or correct the spec"}}}
 	}
 	return diff(o, want, a, false)
 }
 
-// Destroy returns what deletes all of a cluster's network. With sweep it deletes also the
-// load balancers and security groups that the cluster's cloud controllers left.
+// Destroy returns the Plan that deletes all of a cluster's network. With sweep, it also
+// deletes the load balancers and security groups that the cluster's cloud controllers
+// left.
 func Destroy(o Owner, a Account, sweep bool) Plan { return diff(o, nil, a, sweep) }
 
 func diff(o Owner, want map[Key]Wanted, a Account, sweep bool) Plan {
 	h := Sort(o, want, a)
 	want = known(want, h)
-	h = Sort(o, want, a) // a rule from an address that is known may be there already
+	h = Sort(o, want, a) // now rules with known addresses may be found in the account
 	seen := h
 	d := &differ{
 		h: h, want: want, account: a,
@@ -45,8 +46,8 @@ func diff(o Owner, want map[Key]Wanted, a Account, sweep bool) Plan {
 	return p
 }
 
-// known returns want in which the rules from elastic addresses have these, once AWS has
-// given them.
+// known returns want with addresses in the rules that name elastic addresses, once AWS
+// has given them.
 func known(want map[Key]Wanted, h Holding) map[Key]Wanted {
 	out := make(map[Key]Wanted, len(want))
 	for _, w := range want {
@@ -61,22 +62,23 @@ func known(want map[Key]Wanted, h Holding) map[Key]Wanted {
 	return out
 }
 
-// differ works out a Plan.
+// differ computes a Plan.
 type differ struct {
 	h       Holding
 	want    map[Key]Wanted
 	account Account
-	// replaced are the keys of objects that are deleted and created again.
+	// replaced are the keys of objects that the Plan deletes and creates again.
 	replaced map[Key]bool
 	steps    map[StepID]*Step
-	// doomed are the objects that are deleted, by their steps.
+	// doomed are the objects that the Plan deletes, by their steps.
 	doomed   map[StepID]Found
 	skipped  []skippedPart
 	problems []Problem
 	blocked  []Blocker
 }
 
-// skippedPart is what goes with the deletion of what it is a part of.
+// skippedPart is a part whose deletion is left out, because AWS deletes it with the
+// object that it belongs to.
 type skippedPart struct {
 	part Object
 	with StepID
@@ -87,13 +89,13 @@ func (d *differ) step(s Step) *Step {
 	return &s
 }
 
-// wants plans what is wanted.
+// wants plans creations and changes of wanted objects.
 func (d *differ) wants() {
 	for _, k := range slices.SortedFunc(maps.Keys(d.want), compareKeys) {
 		w := d.want[k]
 		have, there := d.h.Ours[k]
 		if k == (Key{KindSecurityGroup, defaultGroup}) {
-			continue // it is never changed, only its rules
+			continue // the group itself never changes, only its rules
 		}
 		switch {
 		case !there || d.replaced[k]:
@@ -117,7 +119,7 @@ func (d *differ) create(k Key, w Wanted) {
 	d.step(Step{StepID: StepID{Verb: Create, Key: k}, Want: w.Object, Tags: w.Tags, Calls: callsToCreate(w.Object), Token: Token(d.h.Owner, k), Summary: "create " + describe(w.Object)})
 }
 
-// taken reports whether something foreign occupies the place of a new object, which is a
+// taken reports whether a foreign object occupies the place of a new one, which is a
 // problem.
 func (d *differ) taken(k Key, o Object) bool {
 	for _, f := range d.h.Foreign {
@@ -149,7 +151,7 @@ func (d *differ) change(k Key, w Wanted, have Found) {
 	foreignRule := k.Kind == KindRule && !d.h.Owner.Owns(have.Tags)
 	calls, ok := edits(have.Object, want)
 	if foreignRule {
-		calls, ok = nil, true // it does what ours would
+		calls, ok = nil, true // the foreign rule does what ours would
 	}
 	if !ok {
 		d.problems = append(d.problems, Problem{k.String(), conflict(have, want)})
@@ -174,7 +176,7 @@ func (d *differ) change(k Key, w Wanted, have Found) {
 	}
 }
 
-// claims tags what is to become a twin. The next plan deletes it.
+// claims plans tags for objects that will be twins. The next plan deletes them.
 func (d *differ) claims() {
 	for _, f := range d.h.Claimed {
 		k := f.Object.Key()
@@ -204,7 +206,7 @@ func tagAction(k Kind) string {
 	return "CreateTags"
 }
 
-// deletions plans what is not wanted, and what has to be replaced.
+// deletions plans the deletion of objects that are not wanted or must be replaced.
 func (d *differ) deletions() {
 	for k, have := range d.h.Ours {
 		w, wanted := d.want[k]
@@ -217,7 +219,7 @@ func (d *differ) deletions() {
 			d.replaced[k] = true
 		}
 	}
-	for k, have := range d.h.Ours { // a listener goes with its balancer
+	for k, have := range d.h.Ours { // AWS deletes a listener with its balancer
 		if l, is := have.Object.(Listener); is && d.replaced[l.Balancer.Key] {
 			d.replaced[k] = true
 		}
@@ -230,7 +232,8 @@ func (d *differ) deletions() {
 	for _, have := range d.h.Twins {
 		d.doom(have.Object.Key(), have)
 	}
-	// A foreign rule in a group that goes keeps the group that it names from going.
+	// A foreign rule in a group that is deleted names another group, and AWS refuses to
+	// delete that one before.
 	for _, f := range d.h.Foreign {
 		if r, is := f.Object.(Rule); is && r.Group.ID == "" && d.isDoomed(r.Owner.Key) && d.isDoomed(r.Group.Key) && r.Owner != r.Group {
 			d.doom(f.Object.Key(), f)
@@ -256,14 +259,16 @@ func (d *differ) doom(k Key, have Found) {
 	d.doomed[id] = have
 }
 
-// isDoomed reports whether the object with a Key is deleted, and not only a twin of it.
+// isDoomed reports whether the Plan deletes the object with a Key, and not only a twin
+// of it.
 func (d *differ) isDoomed(k Key) bool {
 	have := d.h.Ours[k]
 	_, doomed := d.doomed[StepID{Delete, k, have.ID}]
 	return have.Object != nil && doomed
 }
 
-// skip leaves out the deletion of parts that go with what they are a part of.
+// skip leaves out the deletion of parts that AWS deletes with the object that they
+// belong to.
 func (d *differ) skip() {
 	for id, have := range d.doomed {
 		if id.Verb != Delete {
@@ -319,8 +324,9 @@ func (d *differ) plan() Plan {
 	return p
 }
 
-// circle reports the steps that need each other, as when a subnet that a balancer is in has
-// to go before one in its place can be made. They are left out.
+// circle reports the steps that need each other, for example when a balancer is in a
+// subnet that must be deleted before its successor can be created. The Plan leaves them
+// out.
 func (d *differ) circle(ids []StepID, done map[StepID]bool) {
 	for _, id := range ids {
 		if !done[id] {

@@ -25,19 +25,20 @@ func (w *world) ours(key string) awsnet.Found {
 	return f
 }
 
-// TestTenChangesByHand makes the changes that Cluster API's AWS provider was tried with.
+// TestTenChangesByHand makes ten changes by hand, the same that were tried with Cluster
+// API's AWS provider. One plan repairs each.
 func TestTenChangesByHand(t *testing.T) {
 	other := awsnet.Foreign("igw-f0000001")
 	for _, test := range []struct {
 		name   string
-		change func(w *world) (kept string) // the ID of what is foreign and stays
-		calls  string                       // of the repair
+		change func(w *world) (kept string) // the ID of a foreign object that stays
+		calls  string                       // calls of the repair
 	}{
 		{"a default route is gone", func(w *world) string {
 			w.account.Drop(w.ours("route/private-us-east-1a/0.0.0.0/0").ID)
 			return ""
 		}, "CreateRoute"},
-		{"it leads to another gateway", func(w *world) string {
+		{"a default route has another gateway", func(w *world) string {
 			f := w.ours("route/private-us-east-1a/0.0.0.0/0")
 			table := w.ours("route-table/private-us-east-1a").ID
 			igw := w.ours("internet-gateway/main").ID
@@ -164,8 +165,8 @@ func TestNothingForeignIsDeleted(t *testing.T) {
 	}
 }
 
-// TestBlockersAreNamed shows that what is held stays, that the rest goes, and that what the
-// cloud controllers left goes when asked to.
+// TestBlockersAreNamed shows that objects in use stay, that the others are deleted, and
+// that a sweep also deletes what the cloud controllers left.
 func TestBlockersAreNamed(t *testing.T) {
 	w := newWorld(t, 5)
 	want := w.want(specs["three zones"])
@@ -235,7 +236,7 @@ func TestAddressesAreKept(t *testing.T) {
 	if now := w.account.IDs(awsnet.KindAddress); !slices.Equal(now, before) {
 		t.Fatalf("%v became %v", before, now)
 	}
-	w.owner.UID = "uid-2" // the cluster is made again
+	w.owner.UID = "uid-2" // the cluster is created again
 	want = w.want(spec)
 	w.apply(want)
 	w.exact(want)
@@ -296,7 +297,8 @@ func TestForeignObjectsInOurPlaceAreProblems(t *testing.T) {
 	w.apply(map[awsnet.Key]awsnet.Wanted{awsnet.VPC{}.Key(): want[awsnet.VPC{}.Key()]})
 	vpc := awsnet.Foreign(w.ours("vpc/main").ID)
 	w.account.Put(awsnet.Subnet{VPC: vpc, IPv4: netip.MustParsePrefix("10.0.0.16/28")}, nil)
-	// One of the same name and blocks in another VPC is in nothing's place.
+	// An object with the same name and blocks in another VPC is in the way of none of
+	// ours.
 	w.account.Put(awsnet.Subnet{VPC: awsnet.Foreign("vpc-f0000001"), IPv4: netip.MustParsePrefix("10.0.0.128/27")}, map[string]string{prodTag: "owned", awsnet.UIDTag: "uid-2"})
 	w.account.Put(awsnet.SecurityGroup{VPC: vpc, Title: "prod-node"}, nil)
 	w.account.Put(awsnet.InternetGateway{VPC: vpc}, nil)

@@ -2,8 +2,8 @@ package awsnet
 
 import "strings"
 
-// settle returns want with what cannot be changed in have, and need not be: names that
-// AWS never changes, and what the Spec leaves to AWS.
+// settle returns want with the values of have that cannot be changed and need not be:
+// names that AWS never changes, and what the Spec leaves to AWS.
 func settle(want, have Object) Object {
 	switch w := want.(type) {
 	case Block:
@@ -16,7 +16,7 @@ func settle(want, have Object) Object {
 		if w.HostnameType == "" {
 			w.HostnameType = h.HostnameType
 		}
-		if w.IPv6 == (Slice{}) { // a person's
+		if w.IPv6 == (Slice{}) { // a person added it
 			w.IPv6, w.AssignIPv6 = h.IPv6, h.AssignIPv6
 		}
 		return w
@@ -55,7 +55,8 @@ func settle(want, have Object) Object {
 	return want
 }
 
-// initial returns what the call that creates an object makes. The rest takes more calls.
+// initial returns the state of an object after the call that creates it. The rest takes
+// more calls.
 func initial(want Object) Object {
 	switch w := want.(type) {
 	case VPC:
@@ -77,7 +78,7 @@ func initial(want Object) Object {
 	return want
 }
 
-// creation are the calls that create the objects of a kind.
+// creation are the calls that create an object, by its kind.
 var creation = map[Kind]Call{
 	KindVPC: {Action: "CreateVpc"}, KindBlock: {Action: "AssociateVpcCidrBlock"}, KindInternetGateway: {Action: "CreateInternetGateway"},
 	KindEgressGateway: {Action: "CreateEgressOnlyInternetGateway"}, KindCarrierGateway: {Action: "CreateCarrierGateway"}, KindSubnet: {Action: "CreateSubnet"},
@@ -87,7 +88,7 @@ var creation = map[Kind]Call{
 	KindTargetGroup: {Action: "CreateTargetGroup"}, KindListener: {Action: "CreateListener"}, KindBastion: {Action: "RunInstances"}, KindTagging: {Action: "CreateTags"},
 }
 
-// deletion are the calls that delete the objects of a kind.
+// deletion are the calls that delete an object, by its kind.
 var deletion = map[Kind]Call{
 	KindVPC: {Action: "DeleteVpc"}, KindBlock: {Action: "DisassociateVpcCidrBlock"}, KindInternetGateway: {Action: "DeleteInternetGateway"},
 	KindEgressGateway: {Action: "DeleteEgressOnlyInternetGateway"}, KindCarrierGateway: {Action: "DeleteCarrierGateway"}, KindSubnet: {Action: "DeleteSubnet"},
@@ -123,7 +124,8 @@ func callsToDelete(have Object) []Call {
 	return []Call{last}
 }
 
-// edits returns the calls that make have what want is, and false if no calls do.
+// edits returns the calls that change have into want, and false if there are none that
+// do.
 func edits(have, want Object) (calls []Call, ok bool) {
 	if have == want {
 		return nil, true
@@ -184,9 +186,9 @@ func edits(have, want Object) (calls []Call, ok bool) {
 	return nil, false
 }
 
-// replaceable reports whether an object that no call can change is deleted and created
-// again. Others hold what people put there, or are known outside by their addresses. A target
-// group outlives its VPC.
+// replaceable reports whether the Plan deletes and re-creates an object that cannot be
+// changed. Other objects contain what people put there, or are known outside by their
+// addresses. A target group outlives its VPC.
 func replaceable(k Kind) bool {
 	return k == KindNATGateway || k == KindBastion || k == KindTargetGroup
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// The schemas of subnets, by which a VPC is divided if the Spec lists none.
+// The schemas by which a VPC is divided into subnets if the Spec lists none.
 const (
 	equalSchema   = "Equal" // the default: all subnets are of one size
 	privateSchema = "PreferPrivate"
@@ -22,9 +22,9 @@ const (
 	smallestSubnet = 28
 )
 
-// Prefer returns zones in which those that have subnets of the cluster come first when
-// Complete divides the VPC. So a zone that AWS adds, or that is impaired for some time,
-// moves no subnet that exists.
+// Prefer returns zones with those first that have subnets of the cluster, for Complete.
+// So a zone that AWS adds, or that is impaired for some time, does not move an existing
+// subnet.
 func Prefer(zones []Zone, o Owner, a Account) []Zone {
 	out := slices.Clone(zones)
 	for _, f := range a.Found {
@@ -54,7 +54,7 @@ func roleOf(public bool) string {
 	return "private"
 }
 
-// fill divides the VPC into subnets, public and private, in some zones.
+// fill divides the VPC into public and private subnets in some zones.
 func (c *checker) fill() {
 	zones := c.chosen()
 	if len(zones) == 0 || !c.net.IPv4.IsValid() {
@@ -103,7 +103,7 @@ func (c *checker) divide(n int) (public, private []netip.Prefix, ok bool) {
 		}
 		return all[:n], all[n:], true
 	case privateSchema, publicSchema:
-		// One part for each zone, and a first one that the others share.
+		// One part for each zone, and a first part that the smaller subnets share.
 		large, ok := split(block, n+1, smallestSubnet)
 		if !ok {
 			return c.tooSmall(n)
@@ -149,7 +149,8 @@ func (c *checker) chosen() (names []string) {
 			fit = append(fit, z)
 		}
 	}
-	// Random is the same for a cluster each time: subnets must not move.
+	// Random chooses the same zones for a cluster each time, so that subnets do not
+	// move.
 	rank := make(map[string]string)
 	for _, z := range fit {
 		rank[z.Name] = z.Name

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// The tags of what the service controllers make.
+// The tags of objects that service controllers create.
 const (
 	serviceTag    = "kubernetes.io/service-name"
 	serviceUIDTag = "tulle.net/service-uid"
 )
 
-// isLeftover reports whether a cluster's cloud controllers made something for a Service.
+// isLeftover reports whether a cluster's cloud controllers created an object for a
+// Service.
 func isLeftover(o Owner, f Found) bool {
 	switch f.Object.(type) {
 	case Balancer, TargetGroup, SecurityGroup:
@@ -25,7 +26,8 @@ func isLeftover(o Owner, f Found) bool {
 	return !f.Fixed && (service || uid) && f.Tags[clusterTag+o.Cluster] == owned && f.Tags[o.Tag()] == ""
 }
 
-// Leftovers returns what the cluster's cloud controllers made for Services in our VPC.
+// Leftovers returns the objects that the cluster's cloud controllers created for
+// Services in our VPC.
 func Leftovers(h Holding) (all []Found) {
 	for _, f := range h.Foreign {
 		if isLeftover(h.Owner, f) {
@@ -35,7 +37,8 @@ func Leftovers(h Holding) (all []Found) {
 	return all
 }
 
-// sweep makes the leftovers of the cloud controllers ours.
+// sweep makes the leftovers of the cloud controllers ours, so that the Plan deletes
+// them.
 func (d *differ) sweep() {
 	keys := make(map[string]Key)
 	d.h.Foreign = slices.DeleteFunc(slices.Clone(d.h.Foreign), func(f Found) bool {
@@ -64,8 +67,8 @@ func (d *differ) sweep() {
 	}
 }
 
-// block leaves out the deletions that AWS would refuse, and those that wait for them. The
-// rest of the plan goes on.
+// block leaves out the deletions that AWS would refuse, and those that wait for them.
+// The other steps remain.
 func (d *differ) block() {
 	for _, id := range slices.SortedFunc(maps.Keys(d.doomed), compareSteps) {
 		if id.Verb != Delete {
@@ -98,7 +101,7 @@ func (d *differ) leave(id StepID, why string) {
 	d.blocked = append(d.blocked, Blocker{Key: id.Key, ID: id.ID, By: at + " " + why})
 }
 
-// holders returns what keeps an object from being deleted, for people, or "".
+// holders returns a text for people about the objects that prevent a deletion, or "".
 func (d *differ) holders(id StepID) string {
 	gone := d.doomed[id]
 	var by []string
@@ -133,7 +136,7 @@ func (d *differ) holders(id StepID) string {
 	return fmt.Sprintf("%s, and %d more", by[0], len(by)-1)
 }
 
-// holds reports whether a foreign object keeps one of ours.
+// holds reports whether a foreign object prevents the deletion of one of ours.
 func (d *differ) holds(f Found, id StepID, gone Found) bool {
 	if _, going := d.doomed[StepID{Delete, f.Object.Key(), f.ID}]; going {
 		return false
@@ -142,7 +145,7 @@ func (d *differ) holds(f Found, id StepID, gone Found) bool {
 		return r.ID == gone.ID || r == Ref{Key: id.Key} && d.h.ID(id.Key) == gone.ID
 	}
 	switch o := f.Object.(type) {
-	case Block, Route, Listener, TargetGroup: // they go with what they are in, or stay without it
+	case Block, Route, Listener, TargetGroup: // AWS deletes these with the object that they are in, or they do not prevent its deletion
 		return false
 	case Rule:
 		return is(o.Group) && !is(o.Owner)
@@ -152,7 +155,7 @@ func (d *differ) holds(f Found, id StepID, gone Found) bool {
 	return slices.ContainsFunc(f.Object.refs(), is)
 }
 
-// goes reports whether an interface belongs to what the plan deletes.
+// goes reports whether an interface belongs to an object that the Plan deletes.
 func (d *differ) goes(h Holder) bool {
 	for _, f := range d.doomed {
 		switch f.Object.(type) {
@@ -174,7 +177,7 @@ func (d *differ) goes(h Holder) bool {
 	return false
 }
 
-// text describes an interface for people.
+// text returns a text for people about an interface.
 func (h Holder) text() string {
 	text := h.ID
 	switch name, balancer := strings.CutPrefix(h.Description, "ELB "); {
@@ -209,7 +212,7 @@ func madeFor(tags map[string]string) string {
 	return ""
 }
 
-// clip shortens words of other people's.
+// clip shortens texts that others wrote.
 func clip(s string) string {
 	if len(s) > 80 {
 		s = strings.ToValidUTF8(s[:80], "") + "…"

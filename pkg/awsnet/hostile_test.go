@@ -7,9 +7,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// FuzzPlansOfOddAccounts plans for accounts that no reading should have: objects twice, in
-// odd states, with the parts of each other and without tags. The plan is a graph without
-// cycles, and deletes nothing that has not our tags.
+// FuzzPlansOfOddAccounts plans for accounts that a reading should never return: objects
+// occur twice, have odd states, have parts of each other, and lack tags. The plan must
+// be a graph without cycles, and delete only objects with our tags.
 func FuzzPlansOfOddAccounts(f *testing.F) {
 	w := newWorld(f, 0)
 	want := w.want(specs["small"])
@@ -68,7 +68,7 @@ func FuzzPlansOfOddAccounts(f *testing.F) {
 	})
 }
 
-// owners counts the objects with an ID that are ours: an odd account has several.
+// owners counts the objects of ours with an ID: an odd account has several.
 func owners(a awsnet.Account, o awsnet.Owner, id string) (n int) {
 	for _, f := range a.Found {
 		if f.ID == id && o.Owns(f.Tags) {

@@ -7,10 +7,10 @@ import (
 	"unicode"
 )
 
-// Kind is what an Object is.
+// Kind is the kind of an Object.
 type Kind string
 
-// The kinds, in an order of dependence.
+// The kinds. Each may depend on those before it.
 const (
 	KindVPC             Kind = "vpc"
 	KindBlock           Kind = "block" // a further block of addresses of the VPC
@@ -22,7 +22,7 @@ const (
 	KindNATGateway      Kind = "nat-gateway"
 	KindRouteTable      Kind = "route-table"
 	KindRoute           Kind = "route"
-	KindAssociation     Kind = "association" // of a subnet with a route table
+	KindAssociation     Kind = "association" // of a subnet and a route table
 	KindEndpoint        Kind = "endpoint"
 	KindSecurityGroup   Kind = "security-group"
 	KindRule            Kind = "rule"
@@ -30,7 +30,7 @@ const (
 	KindTargetGroup     Kind = "target-group"
 	KindListener        Kind = "listener"
 	KindBastion         Kind = "bastion"
-	KindTagging         Kind = "tagging" // tags on what is not ours
+	KindTagging         Kind = "tagging" // tags on an object that is not ours
 )
 
 // kinds are all kinds in their order.
@@ -39,7 +39,7 @@ var kinds = []Kind{
 	KindRoute, KindAssociation, KindEndpoint, KindSecurityGroup, KindRule, KindBalancer, KindTargetGroup, KindListener, KindBastion, KindTagging,
 }
 
-// rank is the place of each kind in kinds.
+// rank is the position of each kind in kinds.
 var rank = func() map[Kind]int {
 	m := make(map[Kind]int)
 	for i, k := range kinds {
@@ -48,8 +48,8 @@ var rank = func() map[Kind]int {
 	return m
 }()
 
-// Tagged reports whether a tag has the Key of a kind's objects. The others
-// are parts of one, or are found by their content.
+// Tagged reports whether a tag contains the Key of a kind's objects. Objects of other
+// kinds are parts of one, or are found by their content.
 func (k Kind) Tagged() bool {
 	switch k {
 	case KindBlock, KindRoute, KindAssociation, KindRule, KindListener, KindTagging:
@@ -58,17 +58,18 @@ func (k Kind) Tagged() bool {
 	return true
 }
 
-// Key names an object within its cluster. It does not change while the object lives.
+// Key identifies an object within its cluster. It does not change while the object
+// exists.
 type Key struct {
 	Kind Kind
 	Name string
 }
 
-// String returns the key as it is in the tag of the object, such as "subnet/public-a".
+// String returns the key as the object's tag contains it, such as "subnet/public-a".
 func (k Key) String() string { return string(k.Kind) + "/" + k.Name }
 
-// ParseKey returns the Key of a tag's value. Names have no control characters, which separate
-// the members of Refs.
+// ParseKey returns the Key in the value of a tag. Names have no control characters,
+// because these separate the members of Refs.
 func ParseKey(s string) (k Key, ok bool) {
 	kind, name, ok := strings.Cut(s, "/")
 	k = Key{Kind(kind), name}
@@ -79,8 +80,8 @@ func compareKeys(a, b Key) int {
 	return cmp.Or(cmp.Compare(rank[a.Kind], rank[b.Kind]), cmp.Compare(a.Name, b.Name))
 }
 
-// Ref is another object that an object names: one of ours by its Key, or any other by the
-// ID that AWS gave it. The zero Ref names nothing.
+// Ref refers to another object: to one of ours by its Key, or to any other by the ID
+// that AWS gave it. The zero Ref refers to none.
 type Ref struct {
 	Key Key
 	ID  string
@@ -89,7 +90,7 @@ type Ref struct {
 // To returns a Ref to an object of ours.
 func To(kind Kind, name string) Ref { return Ref{Key: Key{kind, name}} }
 
-// Foreign returns a Ref to what is not ours.
+// Foreign returns a Ref to an object that is not ours.
 func Foreign(id string) Ref { return Ref{ID: id} }
 
 func (r Ref) String() string {
@@ -152,7 +153,7 @@ func (r Refs) String() string {
 	return strings.Join(words, ", ")
 }
 
-// each returns the set in which every member is changed by to.
+// each returns the set with each member replaced by what to returns for it.
 func (r Refs) each(to func(Ref) Ref) Refs {
 	all := r.All()
 	for i := range all {

@@ -7,8 +7,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// TestKeysOfHostileTags: a name with a newline would become two members of Refs, and a second
-// line of a log.
+// TestKeysOfHostileTags checks that a name has no newline, which would make two members
+// of Refs of it, and a second line in a log.
 func TestKeysOfHostileTags(t *testing.T) {
 	for _, text := range []string{"subnet/a\nsubnet/b", "subnet/a\x00", "subnet/", "/a", "planet/a"} {
 		if k, ok := awsnet.ParseKey(text); ok {
@@ -20,8 +20,8 @@ func TestKeysOfHostileTags(t *testing.T) {
 	}
 }
 
-// TestNoPlanWithoutUID: without it nothing is the cluster's, and each plan would create a whole
-// network again.
+// TestNoPlanWithoutUID checks that a cluster without a UID gets no plan: no object
+// would be the cluster's, and each plan would create a whole network again.
 func TestNoPlanWithoutUID(t *testing.T) {
 	w := newWorld(t, 1)
 	want := w.want("network: {vpc: {cidrBlock: 10.0.0.0/24}}")

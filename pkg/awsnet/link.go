@@ -2,7 +2,7 @@ package awsnet
 
 import "slices"
 
-// link finds which steps need which.
+// link sets the steps that each step needs.
 func (d *differ) link() {
 	byKey := make(map[Key][]StepID)
 	for id := range d.steps {
@@ -14,7 +14,7 @@ func (d *differ) link() {
 		case Create, Change:
 			for _, k := range append(needs(s.Want), groups[ownerOf(s.Want)]...) {
 				if d.want[k].Object != nil && d.h.Ours[k].Object == nil && len(byKey[k]) == 0 {
-					s.Needs = append(s.Needs, StepID{Verb: Create, Key: k}) // it cannot be made
+					s.Needs = append(s.Needs, StepID{Verb: Create, Key: k}) // the object cannot be created
 				}
 				d.afterCreation(s, byKey[k])
 			}
@@ -33,8 +33,8 @@ func (d *differ) link() {
 	}
 }
 
-// needs returns the keys of ours that must exist before an object can be made: what it
-// names, and what AWS requires without being named.
+// needs returns the keys of ours that must exist before an object can be created: those
+// that it refers to, and those that AWS requires in addition.
 func needs(o Object) (all []Key) {
 	for _, r := range o.refs() {
 		if r.ID == "" && r != (Ref{}) {
@@ -53,7 +53,7 @@ func needs(o Object) (all []Key) {
 	return all
 }
 
-// afterCreation makes a step wait for those that make another object.
+// afterCreation makes a step wait for the steps that create another object.
 func (d *differ) afterCreation(s *Step, of []StepID) {
 	for _, id := range of {
 		if id == s.StepID || id.Verb == Delete || id.Verb == Wait && d.steps[id].Want == nil {
@@ -63,8 +63,8 @@ func (d *differ) afterCreation(s *Step, of []StepID) {
 	}
 }
 
-// afterBlocks makes a subnet wait for the block that it is in, and for subnets in its
-// place to go.
+// afterBlocks makes the creation of a subnet wait for the block that contains it, and
+// for the deletion of subnets in its place.
 func (d *differ) afterBlocks(s *Step, n Subnet) {
 	for id, other := range d.steps {
 		switch b := other.Want.(type) {
@@ -79,7 +79,8 @@ func (d *differ) afterBlocks(s *Step, n Subnet) {
 	}
 }
 
-// ownerOf returns the group that a rule is in and its direction, which one call can fill.
+// ownerOf returns a rule's group and direction. One call can add all rules of one
+// owner.
 func ownerOf(o Object) Rule {
 	r, is := o.(Rule)
 	if !is {
@@ -88,8 +89,8 @@ func ownerOf(o Object) Rule {
 	return Rule{Owner: r.Owner, Egress: r.Egress}
 }
 
-// sources returns the groups that the rules of each group name: its rules wait for all of
-// them, so that one call makes all rules.
+// sources returns the groups that the rules of each group name. All rules of a group
+// wait for all of them, so that one call can create all rules.
 func (d *differ) sources() map[Rule][]Key {
 	all := make(map[Rule][]Key)
 	for id, s := range d.steps {
@@ -103,7 +104,7 @@ func (d *differ) sources() map[Rule][]Key {
 	return all
 }
 
-// afterUsers makes a deletion wait until nothing of ours uses the object any more.
+// afterUsers makes a deletion wait until no object of ours uses the object.
 func (d *differ) afterUsers(id StepID) {
 	s, gone := d.steps[id], d.doomed[id]
 	if id.Verb == Wait {
@@ -111,12 +112,12 @@ func (d *differ) afterUsers(id StepID) {
 	}
 	use := func(o Object) bool {
 		switch r := o.(type) {
-		case Route: // one that leads nowhere does no harm
+		case Route: // a blackhole does no harm
 			if r.Via.Key == id.Key && r.Table.Key != id.Key && d.isDoomed(r.Table.Key) {
 				return false
 			}
 		}
-		if d.h.ID(id.Key) != gone.ID { // a twin: only what has its ID uses it
+		if d.h.ID(id.Key) != gone.ID { // of a twin, only what has its ID is a user
 			return slices.ContainsFunc(o.refs(), func(r Ref) bool { return r.ID == gone.ID })
 		}
 		return slices.Contains(needs(o), id.Key)
@@ -142,7 +143,7 @@ func (d *differ) afterUsers(id StepID) {
 			}
 		case Change:
 			if d.replaced[id.Key] && d.h.ID(id.Key) == gone.ID {
-				continue // it changes to what comes after
+				continue // its change comes after
 			}
 			s.Needs = append(s.Needs, other)
 		}

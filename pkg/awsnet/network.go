@@ -2,16 +2,17 @@ package awsnet
 
 import "net/netip"
 
-// Network is what a Spec means: every default is filled in, and every value is valid.
+// Network is a checked Spec: every default is filled in, and every value is valid.
 type Network struct {
 	Owner  Owner
 	Region string
-	// VPCID is the VPC's ID if it is not ours, and then the rest of the VPC is empty.
+	// VPCID is the VPC's ID if the VPC is not ours. The other fields of the VPC are
+	// then empty.
 	VPCID     string
 	IPv4      netip.Prefix
 	Secondary []netip.Prefix
-	// IPv6 is set if the VPC has IPv6. Then IPv6Pool is AmazonPool, or another one and
-	// IPv6Block the block from it.
+	// IPv6 is set if the VPC has IPv6. IPv6Pool is then AmazonPool or another pool, and
+	// IPv6Block the block from the latter.
 	IPv6              bool
 	IPv6Pool          string
 	IPv6Block         netip.Prefix
@@ -19,13 +20,13 @@ type Network struct {
 	AddressPool       string
 	EmptyDefaultGroup bool
 	VPCTags           map[string]string
-	Tags              map[string]string // on everything
+	Tags              map[string]string // on every object
 
 	// Subnets are in the order of the Spec.
 	Subnets   []Net
 	NAT       NATMode
 	Endpoints []string
-	// KeepAddresses is of Options.
+	// KeepAddresses is that of Options.
 	KeepAddresses bool
 
 	// Overrides are the IDs of security groups that are not ours, by role.
@@ -39,7 +40,7 @@ type Network struct {
 
 // Net is a subnet of a Network.
 type Net struct {
-	// Name is the subnet's name, and ID is set if it is not ours.
+	// Name is the subnet's name. ID is set if the subnet is not ours.
 	Name, ID string
 	Zone     string
 	ZoneType string
@@ -48,18 +49,18 @@ type Net struct {
 	IPv6     Slice
 	Public   bool
 	HasIPv6  bool
-	// PodsOnly is set for a subnet that only a CNI plugin gives addresses from.
+	// PodsOnly is set for a subnet of which only a CNI plugin uses the addresses.
 	PodsOnly bool
 	Tags     map[string]string
 }
 
-// edge reports whether a subnet is in no regular zone.
+// edge reports whether a subnet is in a local or wavelength zone.
 func (n Net) edge() bool { return n.ZoneType == LocalZone || n.ZoneType == WavelengthZone }
 
 // fits reports whether a subnet can have NAT gateways and balancers.
 func (n Net) fits() bool { return !n.edge() && !n.PodsOnly }
 
-// Role is what a security group is for.
+// Role is the role of a security group.
 type Role string
 
 // The roles, in the words of Cluster API's AWS provider.
@@ -68,13 +69,13 @@ const (
 	RoleControlPlane Role = "controlplane"
 	RoleAPIServerLB  Role = "apiserver-lb"
 	RoleNode         Role = "node"
-	RoleLB           Role = "lb" // the cloud controllers put rules for Services there
+	RoleLB           Role = "lb" // the cloud controllers add rules for Services to it
 )
 
 // roles are all roles.
 var roles = []Role{RoleBastion, RoleControlPlane, RoleAPIServerLB, RoleNode, RoleLB}
 
-// Ingress lets traffic into a security group from each of its sources.
+// Ingress is traffic that a security group admits from each of its sources.
 type Ingress struct {
 	Description string
 	Protocol    string
@@ -92,7 +93,7 @@ type Front struct {
 	CrossZone   bool
 	// DualStack is set if all its subnets have IPv6.
 	DualStack bool
-	// Subnets are the indexes of Network.Subnets, and SubnetIDs others.
+	// Subnets are indexes of Network.Subnets, and SubnetIDs are other subnets.
 	Subnets   []int
 	SubnetIDs []string
 	GroupIDs  []string // further security groups

@@ -13,8 +13,8 @@ import (
 // reads the tags.
 type Object interface {
 	Key() Key
-	// refs returns the other objects that it names, and with a copy in which to has changed
-	// each of them.
+	// refs returns the objects that an object refers to, and a copy of it with each Ref
+	// replaced by what to returns.
 	refs() []Ref
 	with(to func(Ref) Ref) Object
 }
@@ -28,24 +28,24 @@ type VPC struct {
 // Block is a further block of addresses of the VPC.
 type Block struct {
 	VPC Ref
-	// Prefix is zero in a block of IPv6 that Amazon chooses. An Account has it in Given.
-	// It is also zero where a block of another pool is wanted, whichever it is.
+	// Prefix is zero in a block of IPv6 that Amazon chooses; an Account has it in
+	// Given. It is also zero if any block of another pool is wanted.
 	Prefix netip.Prefix
-	// Pool is the pool that IPv6 comes from: AmazonPool, or the ID of one that the account
-	// brought to AWS. It is empty for IPv4.
+	// Pool is the pool of a block of IPv6: AmazonPool, or the ID of one that the
+	// account brought to AWS. It is empty for IPv4.
 	Pool string
 }
 
 // AmazonPool is the pool of IPv6 addresses of Amazon.
 const AmazonPool = "Amazon"
 
-// InternetGateway leads to the internet. VPC is zero while it is not attached.
+// InternetGateway connects a VPC to the internet. VPC is zero while it is not attached.
 type InternetGateway struct{ VPC Ref }
 
-// EgressGateway lets IPv6 out, and nothing in.
+// EgressGateway lets connections over IPv6 out, and none in.
 type EgressGateway struct{ VPC Ref }
 
-// CarrierGateway leads from wavelength zones to the carrier's network.
+// CarrierGateway connects wavelength zones to the carrier's network.
 type CarrierGateway struct{ VPC Ref }
 
 // Subnet is a part of the VPC in one zone.
@@ -53,15 +53,15 @@ type Subnet struct {
 	Name string
 	VPC  Ref
 	Zone string
-	IPv4 netip.Prefix // zero in a subnet with IPv6 alone
+	IPv4 netip.Prefix // zero in a subnet that has only IPv6
 	IPv6 Slice
-	// The following can be changed. An empty HostnameType leaves AWS's own.
+	// The following fields can be changed. An empty HostnameType leaves AWS's default.
 	PublicIPs, AssignIPv6, DNS64 bool
 	HostnameType                 string
 }
 
-// Slice is a /64 of IPv6: the one with the number Nth-1 of the block that AWS chose for the
-// VPC, or Prefix. The zero Slice is none.
+// Slice is a /64 of IPv6: that with the number Nth-1 of the block that AWS chose for
+// the VPC, or Prefix. The zero Slice is none.
 type Slice struct {
 	Nth    int
 	Prefix netip.Prefix
@@ -82,13 +82,13 @@ type Address struct {
 	Pool string // the ID of the pool that the account brought to AWS, or ""
 }
 
-// NATGateway lets the private subnets of zones out over IPv4.
+// NATGateway lets connections of the private subnets of zones out over IPv4.
 type NATGateway struct {
 	Name            string
 	Subnet, Address Ref
 }
 
-// RouteTable is what subnets route by.
+// RouteTable is a set of routes for subnets.
 type RouteTable struct {
 	Name string
 	VPC  Ref
@@ -99,14 +99,15 @@ type Route struct {
 	Table Ref
 	To    netip.Prefix
 	Via   Ref
-	// Blackhole is set if what it leads to is gone. It is never wanted.
+	// Blackhole is set if the route's target is gone. A blackhole is never wanted.
 	Blackhole bool
 }
 
-// Association gives a subnet a route table.
+// Association associates a subnet with a route table.
 type Association struct{ Subnet, Table Ref }
 
-// Endpoint is a gateway endpoint, by which a service of AWS is reached without the internet.
+// Endpoint is a gateway endpoint, through which subnets reach a service of AWS without
+// the internet.
 type Endpoint struct {
 	Service string // s3 or dynamodb
 	VPC     Ref
@@ -121,13 +122,13 @@ type SecurityGroup struct {
 	Title, Description string
 }
 
-// Rule lets traffic into, or out of, a security group. Where it comes from, or goes, is one
-// of Addresses, Group, and Elastic.
+// Rule lets traffic into, or out of, a security group. Its source or destination is one
+// of Addresses, Group and Elastic.
 type Rule struct {
-	Owner  Ref // the security group that has it
+	Owner  Ref // the security group that contains it
 	Egress bool
-	// Protocol is tcp, udp, icmp, icmpv6, another number, or -1 for all. Ports are zero for
-	// those that have none.
+	// Protocol is tcp, udp, icmp, icmpv6, another number, or -1 for all. Ports are zero
+	// for a protocol without ports.
 	Protocol  string
 	From, To  int
 	Addresses netip.Prefix
@@ -147,12 +148,13 @@ type Balancer struct {
 	CrossZone bool
 	Subnets   Refs
 	Groups    Refs
-	// Elastic are addresses of ours for the subnets, in the order of both sets. They are
-	// given when the balancer is made; without any, AWS gives it others.
+	// Elastic are addresses of ours for the subnets, in the order of both sets. They
+	// are assigned when the balancer is created. Without any, AWS chooses the
+	// addresses.
 	Elastic Refs
 }
 
-// Scheme is from where a balancer can be reached.
+// Scheme is where a balancer's clients are.
 type Scheme string
 
 // The schemes, in the words of AWS.
@@ -161,30 +163,31 @@ const (
 	InternetFacing Scheme = "internet-facing"
 )
 
-// TargetGroup is what a listener leads to. Its targets are not part of the network.
+// TargetGroup is the target of a listener. The instances in it are not part of the
+// network.
 type TargetGroup struct {
 	Name, Title string
 	VPC         Ref
 	Port        int
 	IPv6        bool
 	Health      Health
-	// PreserveIP keeps the client's address, and EndUnhealthy ends the connections of a
+	// PreserveIP keeps the client's address. EndUnhealthy ends the connections of a
 	// target that becomes unhealthy.
 	PreserveIP, EndUnhealthy bool
 }
 
-// Health is how a target group finds out which targets work. Times are in seconds.
+// Health is how a target group checks its targets. Times are in seconds.
 type Health struct {
 	Protocol, Port, Path string
 	Interval, Timeout    int
-	Healthy, Unhealthy   int // answers in a row
+	Healthy, Unhealthy   int // consecutive answers
 }
 
 // Listener is a port of a balancer.
 type Listener struct {
 	Balancer Ref
 	Port     int
-	Group    Ref // zero if it does anything else than forward to one group
+	Group    Ref // zero if the listener does anything except forward to one group
 }
 
 // Bastion is a host with a public address for logging in.
@@ -193,13 +196,13 @@ type Bastion struct {
 	Subnet, Group       Ref
 }
 
-// Tagging is tags on what is not ours.
+// Tagging is tags on an object that is not ours.
 type Tagging struct {
 	ID   string
 	Tags Pairs
 }
 
-// main is the name of what a cluster has once.
+// main is the name of an object of which a cluster has only one.
 const main = "main"
 
 // Key returns the key of the VPC.
@@ -284,7 +287,7 @@ func (g SecurityGroup) Key() Key                     { return Key{KindSecurityGr
 func (g SecurityGroup) refs() []Ref                  { return []Ref{g.VPC} }
 func (g SecurityGroup) with(to func(Ref) Ref) Object { g.VPC = to(g.VPC); return g }
 
-// Key names the rule by what AWS tells two rules of a group apart by.
+// Key identifies the rule by the fields in which AWS lets two rules of a group differ.
 func (r Rule) Key() Key {
 	way := "in"
 	if r.Egress {
@@ -338,12 +341,12 @@ func (b Bastion) with(to func(Ref) Ref) Object {
 	return b
 }
 
-// Key names what has the tags.
+// Key identifies the object with the tags.
 func (t Tagging) Key() Key                  { return Key{KindTagging, t.ID} }
 func (Tagging) refs() []Ref                 { return nil }
 func (t Tagging) with(func(Ref) Ref) Object { return t }
 
-// part returns what a Ref adds to the name of an object that it is a part of.
+// part returns what a Ref to an object contributes to the names of the object's parts.
 func part(r Ref) string {
 	if r.ID != "" {
 		return r.ID

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Ready returns the steps of a Plan that can run now, given those that have ended well and
-// those that began. A step whose needs failed never becomes ready: the rest goes on.
+// Ready returns the steps of a Plan that can run now, given those that succeeded and
+// those that began. A step never becomes ready if one that it needs failed.
 func Ready(p Plan, done, begun map[StepID]bool) (ready []Step) {
 	for _, s := range p.Steps {
 		if done[s.StepID] || begun[s.StepID] || slices.ContainsFunc(s.Needs, func(n StepID) bool { return !done[n] }) {
@@ -18,8 +18,8 @@ func Ready(p Plan, done, begun map[StepID]bool) (ready []Step) {
 	return ready
 }
 
-// Batches groups steps of which one call does several: rules that are added to one security
-// group, or removed from it, in one direction. Each other step is alone.
+// Batches groups steps that one call can carry out: rules that are added to, or removed
+// from, one security group in one direction. Every other step is alone.
 func Batches(ready []Step) (all [][]Step) {
 	type batch struct {
 		verb   Verb
@@ -49,12 +49,13 @@ func Batches(ready []Step) (all [][]Step) {
 	return all
 }
 
-// mostInBatch is how many rules a call changes. AWS allows 1,000.
+// mostInBatch is the maximum number of rules in a call. AWS allows 1,000.
 const mostInBatch = 100
 
-// Token returns the ClientToken of an object's creation. The same call, repeated after its
-// answer was lost, creates nothing more. AWS remembers a token longer than the object lives:
-// if a call answers with an object that is deleted, repeat it with its ID among dead.
+// Token returns the ClientToken of an object's creation. If the same call is repeated
+// after its answer was lost, it creates nothing more. AWS remembers a token longer than
+// the object exists: if a call returns an object that is deleted, repeat it with that
+// object's ID among dead.
 func Token(o Owner, k Key, dead ...string) string {
 	h := sha256.New()
 	for _, word := range append([]string{o.Cluster, o.UID, k.String()}, dead...) {

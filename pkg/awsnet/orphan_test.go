@@ -6,9 +6,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// TestNetworkIsRebuiltBesideItsTargetGroups deletes everything but the target groups, which AWS
-// keeps when a person deletes their VPC. The new network gets new ones: their names are taken
-// and their VPC cannot be changed.
+// TestNetworkIsRebuiltBesideItsTargetGroups deletes everything except the target
+// groups, which AWS keeps when a person deletes their VPC. The new network gets new
+// target groups: the old ones' names are taken, and their VPC cannot be changed.
 func TestNetworkIsRebuiltBesideItsTargetGroups(t *testing.T) {
 	w := newWorld(t, 1)
 	want := w.want("network: {vpc: {cidrBlock: 10.0.0.0/24}}")

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// largestFile is how long a file may be.
+// largestFile is the maximum length of a file, in bytes.
 const largestFile = 1 << 20
 
 // The annotations that set Options in an AWSCluster.
@@ -23,7 +23,7 @@ const (
 	keepAnnotation      = "tulle.net/keep-addresses"
 )
 
-// Manifest is an AWSCluster, or a file in its words.
+// Manifest is an AWSCluster, or a file in its format.
 type Manifest struct {
 	Name, Namespace string
 	UID             string
@@ -44,7 +44,7 @@ type manifest struct {
 	Spec file `json:"spec"`
 }
 
-// file is a Spec with what an AWSCluster has for other things than its network.
+// file is a Spec with the fields of an AWSCluster that are not about its network.
 type file struct {
 	Spec
 	Endpoint    json.RawMessage `json:"controlPlaneEndpoint,omitempty"`
@@ -86,7 +86,8 @@ func ParseFile(data []byte) (Manifest, error) {
 	return out, err
 }
 
-// nameUID returns the UID of a cluster that no API server gave one.
+// nameUID returns a UID, derived from its name, for a cluster that has none from an API
+// server.
 func nameUID(namespace, name string) string {
 	sum := sha256.Sum256([]byte(namespace + "/" + name))
 	return "name-" + hex.EncodeToString(sum[:8])
@@ -106,8 +107,8 @@ func documents(data []byte) (all [][]byte) {
 	return all
 }
 
-// ParseObject reads an AWSCluster of an API server, in JSON. Fields that this program does
-// not know are ignored: the server may be newer.
+// ParseObject reads an AWSCluster from an API server, in JSON. It ignores unknown
+// fields, because the server may be newer.
 func ParseObject(data []byte) (Manifest, error) {
 	var m manifest
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -128,7 +129,7 @@ func (m manifest) read() (Manifest, error) {
 	return out, out.annotate()
 }
 
-// annotate sets the Options that annotations have.
+// annotate sets the Options that the annotations contain.
 func (m *Manifest) annotate() error {
 	clash := func(name, field string) error {
 		return fmt.Errorf("annotation %s: differs from spec.%s; remove one of them", name, field)

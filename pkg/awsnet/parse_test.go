@@ -53,7 +53,8 @@ func TestParseFileRefuses(t *testing.T) {
 	}
 }
 
-// TestParseObjectIgnoresFieldsOfNewerServers shows the one difference between the doors.
+// TestParseObjectIgnoresFieldsOfNewerServers shows the one difference between
+// ParseObject and ParseFile.
 func TestParseObjectIgnoresFieldsOfNewerServers(t *testing.T) {
 	m, err := ParseObject([]byte(`{"metadata":{"name":"a","uid":"u"},"spec":{"region":"eu-west-1","brandNew":1,"network":{"vpc":{"id":"vpc-0123abcd","brandNew":{}}}},"status":{"ready":true}}`))
 	if err != nil || m.Spec.UID != "u" || m.Spec.Network.VPC.ID != "vpc-0123abcd" {
@@ -82,7 +83,7 @@ func FuzzParseAndComplete(f *testing.F) {
 	})
 }
 
-// checkNetwork checks what holds of every Network.
+// checkNetwork checks what must hold for every Network.
 func checkNetwork(t testing.TB, n Network) {
 	t.Helper()
 	want := Desired(n)

@@ -15,32 +15,33 @@ const (
 type StepID struct {
 	Verb Verb
 	Key  Key
-	// ID is set for deletions and waits: a Key may belong to two objects after a crash.
+	// ID is set for deletions and waits, because after a crash two objects may have the
+	// same Key.
 	ID string
 }
 
-// Step makes one object what it is to be.
+// Step creates, changes or deletes one object, or waits for it.
 type Step struct {
 	StepID
-	// Want is what is to be there, with Keys in its Refs, and Have what is there.
+	// Want is the wanted object, with Keys in its Refs, and Have the existing one.
 	Want, Have Object
 	// Current is the ID of Have.
 	Current string
-	// Tags are those of the call that creates it, and in a change those to write.
+	// Tags are those that the call writes: all of a new object, or the changed ones.
 	Tags map[string]string
-	// Calls are the calls of AWS's API, in their order. A Step that is interrupted between
-	// two of them is continued by the next Plan.
+	// Calls are the calls of AWS's API, in their order. If a Step is interrupted
+	// between two of them, the next Plan continues it.
 	Calls []Call
-	// Needs are the steps of this Plan that end before it begins.
+	// Needs are the steps of this Plan that must end before it begins.
 	Needs []StepID
 	// Token is for calls with a ClientToken. See Token.
 	Token string
-	// Summary is one line for people.
+	// Summary is a text of one line for people.
 	Summary string
 }
 
-// Call is one call of AWS's API, by its name. Part is what of the object it changes, in
-// the words of the API, for calls that change one of several.
+// Call is one call of AWS's API, by its name. Part is the changed attribute, in the
+// words of the API, for calls that change one of several.
 type Call struct{ Action, Part string }
 
 func (c Call) String() string {
@@ -50,14 +51,14 @@ func (c Call) String() string {
 	return c.Action + " " + c.Part
 }
 
-// Plan is what is left to do: a graph without cycles.
+// Plan is the steps that are left: a graph without cycles.
 type Plan struct {
 	Steps []Step
 	// Problems are differences that no call can remove, such as another block of a VPC.
 	Problems []Problem
-	// Foreign is what in the cluster's objects is not ours, and stays.
+	// Foreign are the objects in the cluster's objects that are not ours. They stay.
 	Foreign []Found
-	// Blocked are objects that a deletion has to leave for now, and what holds them.
+	// Blocked are objects that a deletion cannot delete yet, and the reasons.
 	Blocked []Blocker
 
 	ours    map[Key]Found // what a Binder knows
@@ -92,10 +93,11 @@ func (p Plan) Kept() (all []Found) {
 	return all
 }
 
-// Blocker is what keeps an object from being deleted.
+// Blocker is a reason why an object cannot be deleted.
 type Blocker struct {
 	Key Key
 	ID  string
-	// By is one line for people: what holds it, and for whom that was made.
+	// By is a text of one line for people: the object that prevents it, and what that
+	// was created for.
 	By string
 }

@@ -6,31 +6,31 @@ import (
 	"slices"
 )
 
-// Prices are what AWS bills for each hour, in US dollars, without traffic and taxes.
+// Prices are AWS's prices per hour, in US dollars, without traffic and taxes.
 type Prices struct{ NATGateway, Balancer, Address, Bastion float64 }
 
-// PricesOf is the year of the prices, which are not AWS's own list.
+// PricesOf is the year of the prices. They do not come from AWS's own list.
 const PricesOf = "2025"
 
-// prices are those of regions. What is not here is unknown: AWS's prices differ between
-// regions, and no other one is a guess for them.
+// prices are the prices by region. Those of other regions are unknown: prices differ
+// between regions, so another region's are no guess.
 var prices = map[string]Prices{
 	"us-east-1": {NATGateway: 0.045, Balancer: 0.0225, Address: 0.005, Bastion: 0.0104},
 }
 
-// Cost is what some objects of one kind cost.
+// Cost is the cost of some objects of one kind.
 type Cost struct {
 	What    string
 	Count   int
-	Monthly float64 // of all, with 730 hours
+	Monthly float64 // of all objects, with 730 hours
 }
 
-// hours is the length of a month in hours, as AWS counts it.
+// hours is the number of hours that AWS counts for a month.
 const hours = 730
 
-// Price returns what a network costs a month while nothing uses it, and false if the
-// region's prices are unknown: then Monthly is zero. VPCs, subnets, tables, gateways
-// other than NAT gateways, security groups and gateway endpoints cost nothing.
+// Price returns the monthly cost of a network without traffic, and false if the
+// region's prices are unknown: Monthly is then zero. VPCs, subnets, tables, gateways
+// other than NAT gateways, security groups and gateway endpoints are free.
 func Price(want map[Key]Wanted, region string) (costs []Cost, known bool) {
 	price, known := prices[region]
 	count := make(map[string]int)

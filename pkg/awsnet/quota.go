@@ -6,20 +6,21 @@ import (
 	"strings"
 )
 
-// Quota is a limit of AWS that a network counts towards.
+// Quota is a limit of AWS for objects of a network.
 type Quota struct {
-	// Service and Code are those of the API of Service Quotas.
+	// Service and Code identify it in the API of Service Quotas.
 	Service, Code string
 	Name          string
-	// Default is what an account has that asked for no more.
+	// Default is the limit of an account that did not request more.
 	Default int
 	// Kind is what is counted.
 	Kind Kind
-	// Of is set for a limit of each VPC, table or group, and not of the region.
+	// Of is set for a limit that applies to each VPC, table or group, and not to the
+	// region.
 	Of Kind
 }
 
-// Quotas are the limits that a network may meet.
+// Quotas are the limits that a network may exceed.
 var Quotas = []Quota{
 	{"vpc", "L-F678F1CE", "VPCs per region", 5, KindVPC, ""},
 	{"vpc", "L-A4707A72", "internet gateways per region", 5, KindInternetGateway, ""},
@@ -36,13 +37,13 @@ var Quotas = []Quota{
 	{"vpc", "L-0EA8095F", "rules per security group, direction and family", 60, KindRule, KindSecurityGroup},
 }
 
-// Usage is what an account has of a Quota.
+// Usage is the usage of a Quota by an account.
 type Usage struct {
-	// Limit is the account's own limit, or 0 if it is not known: then Default counts.
+	// Limit is the account's own limit, or 0 if it is not known: Default then applies.
 	Limit int
-	// Used is how many objects there are, of this cluster and of all others: in the region,
-	// or of NAT gateways by zone in Zones. For limits of a VPC and of a group it is not
-	// needed: the plan knows.
+	// Used is the number of objects in the region, of this cluster and all others.
+	// Zones has the number of NAT gateways in each zone. Neither is needed for limits
+	// of a VPC or a group, because the plan contains those.
 	Used  int
 	Zones map[string]int
 }
@@ -69,9 +70,9 @@ func (n Need) String() string {
 	return text
 }
 
-// Headroom returns all quotas that do not suffice for a plan, by their codes in use. With
-// any, nothing of the plan should begin: a network that is half made costs money and serves
-// nothing. Deletions that precede creations are not counted on.
+// Headroom returns all quotas that do not suffice for a plan, given their usage by
+// code. If there is any, do not begin the plan: half a network costs money and serves
+// nothing. Headroom does not count on deletions that precede creations.
 func Headroom(p Plan, want map[Key]Wanted, use map[string]Usage) (short []Need) {
 	return slices.DeleteFunc(Needs(p, want, use), func(n Need) bool { return !n.Short() })
 }
@@ -101,7 +102,8 @@ func Needs(p Plan, want map[Key]Wanted, use map[string]Usage) (all []Need) {
 	return all
 }
 
-// families returns the families whose quota a rule counts towards: both if it names a group.
+// families returns the families whose quota a rule counts towards. A rule that names a
+// group counts towards both.
 func (r Rule) families() []string {
 	switch {
 	case r.Addresses.IsValid() && r.Addresses.Addr().Is6():
@@ -112,7 +114,8 @@ func (r Rule) families() []string {
 	return []string{"IPv4", "IPv6"}
 }
 
-// demand returns what is to be created, or for limits of one object what it is to have.
+// demand returns the number of objects to create or, for limits of one object, the
+// number that it will have.
 func (q Quota) demand(p Plan, want map[Key]Wanted) map[string]int {
 	n := make(map[string]int)
 	switch q.Of {
@@ -153,7 +156,7 @@ func (q Quota) demand(p Plan, want map[Key]Wanted) map[string]int {
 		}
 		where := ""
 		if q.Of == KindSubnet {
-			where = s.Key.Name // NAT gateways are called after their zones
+			where = s.Key.Name // NAT gateways have the names of their zones
 		}
 		n[where]++
 	}

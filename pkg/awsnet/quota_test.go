@@ -116,8 +116,8 @@ func TestRulesOfAGroupAreOneCall(t *testing.T) {
 	}
 }
 
-// TestHeadroomOfRulesIsOfEachFamily: AWS counts rules of IPv4 and of IPv6 separately. A rule
-// that names a security group counts in both.
+// TestHeadroomOfRulesIsOfEachFamily checks that rules of IPv4 and of IPv6 count
+// separately, as in AWS. A rule that names a security group counts towards both.
 func TestHeadroomOfRulesIsOfEachFamily(t *testing.T) {
 	short := func(v4, v6 int) string {
 		w := newWorld(t, 1)
@@ -139,7 +139,8 @@ func TestHeadroomOfRulesIsOfEachFamily(t *testing.T) {
 	}
 }
 
-// TestHeadroomCountsTheMainTable: it counts towards the quota of tables.
+// TestHeadroomCountsTheMainTable checks that the main table counts towards the quota of
+// tables.
 func TestHeadroomCountsTheMainTable(t *testing.T) {
 	w := newWorld(t, 1)
 	want := w.want(specs["three zones"])

@@ -8,26 +8,28 @@ import (
 	"strings"
 )
 
-// Holding is an Account as one cluster sees it.
+// Holding is an Account from the point of view of one cluster.
 type Holding struct {
 	Owner Owner
 	// Ours are the objects that are this cluster's, with Keys in their Refs.
 	Ours map[Key]Found
-	// Twins have the Key of one in Ours: a call was repeated whose answer was lost. They
-	// are ours, too.
+	// Twins have the Key of an object in Ours: a call was repeated after its answer was
+	// lost. They are ours, too.
 	Twins []Found
-	// Claimed are those that are to become twins: they have no UID yet, and nothing without
-	// it is deleted.
+	// Claimed are those that will be Twins. They have no UID yet, and nothing without
+	// one is deleted.
 	Claimed []Found
-	// Foreign is what is not ours in our VPC or in an object of ours, and what has the
-	// cluster's tag without its UID. Refs to what is ours are Keys.
+	// Foreign are the objects in our VPC or in an object of ours that are not ours, and
+	// those that have the cluster's tag without its UID. Their Refs to our objects are
+	// Keys.
 	Foreign []Found
 }
 
 // ID returns the ID of an object of ours, or "".
 func (h Holding) ID(k Key) string { return h.Ours[k].ID }
 
-// Sort reads the tags of an Account. want decides for what has no tags whether it is ours.
+// Sort divides an Account by its tags. For objects without tags, want decides whether
+// they are ours.
 func Sort(o Owner, want map[Key]Wanted, a Account) Holding {
 	s := &sorter{
 		Holding: Holding{Owner: o, Ours: make(map[Key]Found)},
@@ -53,17 +55,17 @@ func Sort(o Owner, want map[Key]Wanted, a Account) Holding {
 type sorter struct {
 	Holding
 	want map[Key]Wanted
-	keys map[string]Key  // of what is ours, by ID
-	uses map[string]int  // how many objects name an ID
+	keys map[string]Key  // keys of our objects, by ID
+	uses map[string]int  // number of objects that refer to an ID
 	lost map[string]bool // the IDs of twins
 	// chosen is the block of IPv6 that AWS chose for our VPC, and block its ID.
 	chosen netip.Prefix
 	block  string
 }
 
-// choose finds the block of IPv6 that AWS chose for our VPC. A VPC may have several: a person
-// may add one, and so does a repeated call whose answer was lost. Ours is the one that our
-// subnets are in.
+// choose finds the block of IPv6 that AWS chose for our VPC. A VPC may have several: a
+// person may add one, and so may a repeated call whose answer was lost. Ours is the
+// block that contains our subnets.
 func (s *sorter) choose(rest []Found) {
 	var blocks []Found
 	for _, f := range rest {
@@ -88,7 +90,7 @@ func (s *sorter) choose(rest []Found) {
 	s.chosen, s.block = first.Given.Block, first.ID
 }
 
-// tagged finds what the tags say is ours, and returns the rest.
+// tagged finds the objects that are ours by their tags, and returns the rest.
 func (s *sorter) tagged(all []Found) (rest []Found) {
 	candidates := make(map[Key][]Found)
 	for _, f := range all {
@@ -119,7 +121,7 @@ func (s *sorter) tagged(all []Found) (rest []Found) {
 	return rest
 }
 
-// adopt finds what becomes ours, and returns the rest.
+// adopt adopts objects, and returns the rest.
 func (s *sorter) adopt(rest, all []Found) []Found {
 	for more := true; more; {
 		more = false
@@ -131,7 +133,7 @@ func (s *sorter) adopt(rest, all []Found) []Found {
 			f.Object = named(f.Object, k.Name)
 			if _, twice := s.Ours[k]; !twice {
 				s.Ours[k], s.keys[f.ID] = f, k
-			} else if k.Kind == KindRouteTable { // one table for subnets that each had one
+			} else if k.Kind == KindRouteTable { // one table for subnets that had a table each
 				s.Claimed = append(s.Claimed, f)
 			} else {
 				return false
@@ -143,13 +145,13 @@ func (s *sorter) adopt(rest, all []Found) []Found {
 	return rest
 }
 
-// inMain reports whether a group is in the VPC that is ours. VPCs come first in the order.
+// inMain reports whether a group is in our VPC. VPCs come first in the order.
 func (s *sorter) inMain(candidates map[Key][]Found, f Found) bool {
 	list := candidates[VPC{}.Key()]
 	return len(list) > 0 && slices.MinFunc(list, s.compare).ID == f.Object.(SecurityGroup).VPC.ID
 }
 
-// compare orders two objects with one Key: the first is the one to keep.
+// compare orders two objects with one Key: the one to keep comes first.
 func (s *sorter) compare(a, b Found) int {
 	worth := func(f Found) int {
 		switch {
@@ -162,7 +164,7 @@ func (s *sorter) compare(a, b Found) int {
 		}
 		return 0
 	}
-	ties := func(f Found) int { // an attached gateway comes before one that is not
+	ties := func(f Found) int { // an attached gateway comes first
 		n := s.uses[f.ID]
 		if g, is := f.Object.(InternetGateway); is && g.VPC != (Ref{}) {
 			n++
@@ -177,7 +179,7 @@ func (s *sorter) inLost(f Found) bool {
 	return slices.ContainsFunc(f.Object.refs(), func(r Ref) bool { return s.lost[r.ID] })
 }
 
-// resolve changes the Refs of what is ours into Keys.
+// resolve replaces the Refs of our objects with Keys.
 func (s *sorter) resolve() {
 	for k, f := range s.Ours {
 		f.Object = f.Object.with(s.ref)
@@ -203,7 +205,7 @@ func (s *sorter) ref(r Ref) Ref {
 	return r
 }
 
-// parts finds what has no PartTag: it is ours if it is a part of what is ours, and not
+// parts finds our objects without a PartTag: parts of our objects that are not
 // certainly foreign.
 func (s *sorter) parts(rest []Found) {
 	for _, f := range rest {
@@ -244,15 +246,15 @@ func (s *sorter) isPart(f Found) bool {
 	return false
 }
 
-// isBlock reports whether a block is the one that is wanted. People may add others.
+// isBlock reports whether a block is the wanted one. People may add others.
 func (s *sorter) isBlock(b Block) bool {
 	w, wanted := s.want[b.Key()].Object.(Block)
 	return wanted && w.Pool == b.Pool && (w.Prefix == b.Prefix || !w.Prefix.IsValid())
 }
 
-// wasOurs reports whether a route that is not wanted any more can only be ours. A route has
-// no tags. One that leads to a gateway of ours may be another program's, unless it is one
-// that this program writes: a default route of the table's own kind.
+// wasOurs reports whether a route that is no longer wanted can only be ours. A route
+// has no tags, so one to a gateway of ours may be another program's. Only a default
+// route of the table's own kind is certainly ours.
 func wasOurs(r Route) bool {
 	if r.To != anyIPv4 && r.To != anyIPv6 && r.To != nat64 {
 		return false
@@ -268,12 +270,12 @@ func wasOurs(r Route) bool {
 	return false
 }
 
-// touches reports whether an object names one of ours.
+// touches reports whether an object refers to one of ours.
 func (s *sorter) touches(f Found) bool {
 	return slices.ContainsFunc(f.Object.refs(), func(r Ref) bool { return r.ID == "" && s.Ours[r.Key].Object != nil })
 }
 
-// taggings finds the tags of ours on what is not ours.
+// taggings finds our tags on objects that are not ours.
 func (s *sorter) taggings(all []Found) {
 	for _, f := range all {
 		if _, is := f.Object.(Subnet); !is || s.keys[f.ID] != (Key{}) {
@@ -301,7 +303,7 @@ func (s *sorter) taggings(all []Found) {
 	}
 }
 
-// named returns an object with its name, which only its tag has.
+// named returns an object with its name, which AWS has only in its tag.
 func named(o Object, name string) Object {
 	switch o := o.(type) {
 	case Subnet:

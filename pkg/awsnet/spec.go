@@ -4,8 +4,8 @@ package awsnet
 // v1beta2, and options that only this program has. What it leaves out has a default, which
 // Complete fills in.
 type Spec struct {
-	// Cluster is the cluster's name in tags and names, and UID tells it from others of the
-	// same name. Neither is part of the serialized spec.
+	// Cluster is the cluster's name in tags and names. UID distinguishes it from others
+	// of the same name. Neither is part of the serialized spec.
 	Cluster string `json:"-"`
 	UID     string `json:"-"`
 
@@ -21,22 +21,24 @@ type Spec struct {
 	Options
 }
 
-// Options are those that only this program has. In an AWSCluster they are annotations.
+// Options are options that only this program has. In an AWSCluster they are
+// annotations.
 type Options struct {
 	// NATGateways is PerZone (the default), Single or None.
 	NATGateways NATMode `json:"natGateways,omitempty"`
-	// GatewayEndpoints are the services with a gateway endpoint, which cost nothing; s3 and
+	// GatewayEndpoints are the services with a gateway endpoint, which is free; s3 and
 	// dynamodb unless set.
 	GatewayEndpoints *[]string `json:"gatewayEndpoints,omitempty"`
 	// KeepAddresses keeps the elastic addresses of NAT gateways when the network is
-	// deleted. A network of the same cluster name uses them again.
+	// deleted. A later network of the same cluster name uses them again.
 	KeepAddresses bool `json:"keepAddresses,omitempty"`
 }
 
 // NATMode is how many NAT gateways the private subnets share.
 type NATMode string
 
-// The modes. With NATSingle the loss of one zone takes the way out of all zones.
+// The modes. With NATSingle, the loss of one zone cuts all private subnets off from the
+// internet.
 const (
 	NATPerZone NATMode = "PerZone"
 	NATSingle  NATMode = "Single"
@@ -54,8 +56,8 @@ type NetworkSpec struct {
 	NodePortBlocks         []string          `json:"nodePortIngressRuleCidrBlocks,omitempty"`
 }
 
-// VPCSpec is the VPC. One with an ID and without the cluster's tag in Tags is not ours:
-// subnets and gateways in it are used as they are.
+// VPCSpec is the VPC. If it has an ID, and Tags lack the cluster's tag, it is not ours:
+// its subnets and gateways are used unchanged.
 type VPCSpec struct {
 	ID                string            `json:"id,omitempty"`
 	CIDR              string            `json:"cidrBlock,omitempty"`
@@ -78,7 +80,7 @@ type BlockSpec struct {
 	IPv4 string `json:"ipv4CidrBlock"`
 }
 
-// IPv6Spec gives the VPC IPv6. Without a block, Amazon chooses a /56.
+// IPv6Spec enables IPv6 in the VPC. Without a block, Amazon chooses a /56.
 type IPv6Spec struct {
 	CIDR         string        `json:"cidrBlock,omitempty"`
 	PoolID       string        `json:"poolId,omitempty"`
@@ -99,7 +101,7 @@ type ElasticPoolSpec struct {
 	Fallback *string `json:"publicIpv4PoolFallbackOrder,omitempty"`
 }
 
-// SubnetSpec is a subnet. In a VPC of ours ID is its name; in another one, the ID of AWS.
+// SubnetSpec is a subnet. ID is its name in a VPC of ours, and otherwise its AWS ID.
 type SubnetSpec struct {
 	ID           string            `json:"id"`
 	ResourceID   string            `json:"resourceID,omitempty"`
@@ -115,12 +117,12 @@ type SubnetSpec struct {
 	ParentZone   *string           `json:"parentZoneName,omitempty"`
 }
 
-// CNISpec is what the nodes' network needs between the nodes.
+// CNISpec is the rules that the pod network needs between nodes.
 type CNISpec struct {
 	Ingress []CNIRuleSpec `json:"cniIngressRules,omitempty"`
 }
 
-// CNIRuleSpec lets nodes and control plane reach each other.
+// CNIRuleSpec lets nodes and control plane send each other a kind of traffic.
 type CNIRuleSpec struct {
 	Description string `json:"description"`
 	Protocol    string `json:"protocol"`
@@ -168,8 +170,8 @@ type ListenerSpec struct {
 	TargetFamily *string     `json:"targetGroupIPType,omitempty"`
 }
 
-// HealthSpec is how a target group finds out which targets work. Protocol, Port and Path
-// are for further listeners alone.
+// HealthSpec is how a target group checks its targets. Protocol, Port and Path are only
+// for additional listeners.
 type HealthSpec struct {
 	Protocol  *string `json:"protocol,omitempty"`
 	Port      *string `json:"port,omitempty"`
@@ -209,7 +211,7 @@ const (
 	WavelengthZone = "wavelength-zone"
 )
 
-// Problem is why a Spec cannot be built. Text has the value and the fix.
+// Problem is a reason why a Spec cannot be built. Text has the value and the fix.
 type Problem struct {
 	// Field is the path in the spec, such as network.subnets[2].cidrBlock.
 	Field, Text string

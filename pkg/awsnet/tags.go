@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The tags by which Cluster API's AWS provider and the cloud controllers find things.
+// The tags by which Cluster API's AWS provider and the cloud controllers find objects.
 const (
 	ownerPrefix  = "sigs.k8s.io/cluster-api-provider-aws/cluster/"
 	roleTag      = "sigs.k8s.io/cluster-api-provider-aws/role"
@@ -20,26 +20,28 @@ const (
 
 // The tags that only this program writes.
 const (
-	// UIDTag has the UID of the cluster that made an object, and PartTag its Key.
+	// UIDTag has the UID of the cluster that created an object, and PartTag has the
+	// object's Key.
 	UIDTag  = "tulle.net/cluster-uid"
 	PartTag = "tulle.net/network-part"
-	// KeptTag marks an address that a later network of the same cluster name uses again.
+	// KeptTag marks an address that a later network of the same cluster name uses
+	// again.
 	KeptTag = "tulle.net/kept"
-	// sharerPrefix and a cluster's name is the tag on what is not ours, with the UID of
-	// the cluster that tagged it.
+	// sharerPrefix and a cluster's name are the key of a tag on objects that are not
+	// ours. Its value is the UID of the cluster that tagged them.
 	sharerPrefix = "tulle.net/shared-by/"
 )
 
 // Owner is the cluster that objects belong to.
 type Owner struct {
 	Cluster, UID string
-	// Adopt is the ID of a VPC that is this cluster's by its Spec. What it has with the tag of
-	// Tag and without any UID becomes the cluster's.
+	// Adopt is the ID of a VPC that is this cluster's by its Spec. The cluster adopts
+	// the objects in it that have the tag of Tag and no UID.
 	Adopt string
 }
 
-// Tag returns the tag that everything of a cluster has, with the value owned, whatever
-// UID the cluster has. It is what a reading filters by.
+// Tag returns the key of the tag that all objects of a cluster have, with the value
+// owned, whatever UID the cluster has. A reading filters by it.
 func (o Owner) Tag() string { return ownerPrefix + o.Cluster }
 
 // Owns reports whether tags say that an object is this cluster's.
@@ -47,7 +49,7 @@ func (o Owner) Owns(tags map[string]string) bool {
 	return tags[o.Tag()] == owned && o.UID != "" && tags[UIDTag] == o.UID
 }
 
-// tags returns the tags that an object has from its creation on.
+// tags returns the tags with which an object is created.
 func (o Owner) tags(k Key, role, name string, more ...map[string]string) map[string]string {
 	tags := make(map[string]string)
 	for _, m := range more {
@@ -66,7 +68,7 @@ func (o Owner) tags(k Key, role, name string, more ...map[string]string) map[str
 	return tags
 }
 
-// reserved reports whether a tag's key is not for people.
+// reserved reports whether people may not set a tag with this key.
 func reserved(key string) bool {
 	return strings.HasPrefix(key, "aws:") || strings.HasPrefix(key, ownerPrefix) || key == roleTag || strings.HasPrefix(key, "tulle.net/")
 }

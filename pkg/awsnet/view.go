@@ -9,12 +9,12 @@ type View struct {
 	Want    map[Key]Wanted
 	Account Account
 	Holding Holding
-	// Plan is what is left to do.
+	// Plan is the steps that are left.
 	Plan Plan
 }
 
-// See compares a Spec with an Account. The problems are those of the Spec. zones are all of the
-// region.
+// See compares a Spec with an Account. The problems are those of the Spec. zones are
+// all zones of the region.
 func See(s Spec, zones []Zone, a Account) (View, []Problem) {
 	zones = Prefer(zones, Owner{Cluster: s.Cluster, UID: s.UID}, a)
 	n, problems := Complete(s, zones)
@@ -26,14 +26,15 @@ func See(s Spec, zones []Zone, a Account) (View, []Problem) {
 	return View{Network: n, Want: want, Account: a, Holding: p.holding, Plan: p}, nil
 }
 
-// SeeEnd compares an Account with the deletion of a cluster's network. With sweep it includes
-// what the cluster's cloud controllers left.
+// SeeEnd compares an Account with the deletion of a cluster's network. With sweep, the
+// deletion includes what the cluster's cloud controllers left.
 func SeeEnd(o Owner, a Account, sweep bool) View {
 	p := Destroy(o, a, sweep)
 	return View{Account: a, Holding: p.holding, Plan: p}
 }
 
-// Done reports whether the account is what is wanted, and nothing keeps it from that.
+// Done reports whether the account is as wanted: there are no steps, problems or
+// blockers.
 func (v View) Done() bool { return len(v.Plan.Steps)+len(v.Plan.Problems)+len(v.Plan.Blocked) == 0 }
 
 // Endpoint returns where clients reach the API servers: the host and port of the first load

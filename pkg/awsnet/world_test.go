@@ -18,10 +18,10 @@ type world struct {
 	account *awsnettest.Account
 	owner   awsnet.Owner
 	rnd     *rand.Rand
-	// crash ends a pass after that many calls more: the last one is made, and its answer is
-	// lost. Negative is never.
+	// crash is the number of further calls after which a pass ends. The last call is
+	// made, and its answer is lost. A negative number means never.
 	crash int
-	// loose allows calls to fail: the account hides what is new.
+	// loose permits calls to fail, because the account hides new objects.
 	loose bool
 	calls int
 }
@@ -53,7 +53,7 @@ func (w *world) want(spec string) map[awsnet.Key]awsnet.Wanted {
 
 var errCrash = errors.New("crashed")
 
-// pass runs one plan. It returns errCrash when the process dies in it.
+// pass runs one plan. It returns errCrash if the process dies meanwhile.
 func (w *world) pass(p awsnet.Plan) error {
 	w.Helper()
 	b := p.Binder()
@@ -115,12 +115,12 @@ func (w *world) run(s awsnet.Step, b *awsnet.Binder) error {
 		}
 	}
 	if s.Verb != awsnet.Change {
-		w.account.Tick() // an executor waits until it can be used, or is gone
+		w.account.Tick() // an executor waits for the object here
 	}
 	return nil
 }
 
-// until plans and applies until nothing is left to do, and returns the last plan.
+// until plans and applies until no steps are left, and returns the last plan.
 func (w *world) until(plan func(awsnet.Account) awsnet.Plan) awsnet.Plan {
 	w.Helper()
 	for range 30 {
@@ -134,11 +134,11 @@ func (w *world) until(plan func(awsnet.Account) awsnet.Plan) awsnet.Plan {
 			w.account.Hide(w.rnd.IntN(3))
 		}
 	}
-	w.Fatalf("the account does not come to rest: %v", summaries(plan(w.account.Read())))
+	w.Fatalf("the plans do not end: %v", summaries(plan(w.account.Read())))
 	return awsnet.Plan{}
 }
 
-// apply makes the account what want is.
+// apply changes the account into want.
 func (w *world) apply(want map[awsnet.Key]awsnet.Wanted) awsnet.Plan {
 	w.Helper()
 	return w.until(func(a awsnet.Account) awsnet.Plan { return awsnet.Diff(w.owner, want, a) })
@@ -150,7 +150,7 @@ func (w *world) destroy(sweep bool) awsnet.Plan {
 	return w.until(func(a awsnet.Account) awsnet.Plan { return awsnet.Destroy(w.owner, a, sweep) })
 }
 
-// check checks what holds of every plan.
+// check checks what must hold for every plan.
 func (w *world) check(p awsnet.Plan) {
 	w.Helper()
 	seen := make(map[awsnet.StepID]bool)
@@ -173,13 +173,14 @@ func (w *world) check(p awsnet.Plan) {
 	}
 }
 
-// exact fails unless the account has each wanted object once, and nothing else of ours.
+// exact fails the test unless the account has each wanted object once, and no other
+// object of ours.
 func (w *world) exact(want map[awsnet.Key]awsnet.Wanted) {
 	w.Helper()
 	a := w.account.Read()
 	h := awsnet.Sort(w.owner, want, a)
 	if len(h.Twins) > 0 {
-		w.Errorf("twins are left: %v", h.Twins)
+		w.Errorf("twins remain: %v", h.Twins)
 	}
 	for k := range want {
 		if h.Ours[k].Object == nil && !strings.Contains(k.Name, "/address:") {
@@ -202,7 +203,7 @@ func (w *world) exact(want map[awsnet.Key]awsnet.Wanted) {
 	}
 }
 
-// empty fails unless nothing is left in the account.
+// empty fails the test unless the account has no object left.
 func (w *world) empty() {
 	w.Helper()
 	for _, f := range w.account.Read().Found {

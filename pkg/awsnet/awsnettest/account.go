@@ -10,18 +10,18 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// Account is an account. It is not safe for concurrent use.
+// Account is an AWS account. It is not safe for concurrent use.
 type Account struct {
-	// Calls counts the calls that changed something, by their actions.
+	// Calls counts the calls that changed something, by action.
 	Calls map[string]int
-	// Holders are interfaces of other programs.
+	// Holders are the network interfaces of other programs.
 	Holders []awsnet.Holder
 
 	last    int
 	objects map[string]awsnet.Found
-	// tokens are the IDs of what was created, by ClientToken.
+	// tokens are the IDs of created objects, by ClientToken.
 	tokens map[string]string
-	// hidden are the IDs that the next Read does not show.
+	// hidden are the IDs that the next Read omits.
 	hidden map[string]bool
 	fresh  []string
 }
@@ -31,7 +31,7 @@ func New() *Account {
 	return &Account{Calls: make(map[string]int), objects: make(map[string]awsnet.Found), tokens: make(map[string]string), hidden: make(map[string]bool)}
 }
 
-// Read returns what there is, and ends the hiding of Hide.
+// Read returns the contents of the account, and undoes Hide.
 func (a *Account) Read() awsnet.Account {
 	out := awsnet.Account{Holders: slices.Clone(a.Holders)}
 	for _, id := range slices.Sorted(maps.Keys(a.objects)) {
@@ -55,14 +55,15 @@ func (a *Account) Read() awsnet.Account {
 	return out
 }
 
-// Hide keeps the last n creations from the next Read, as AWS does for some seconds.
+// Hide omits the last n created objects from the next Read, as AWS may do for some
+// seconds.
 func (a *Account) Hide(n int) {
 	for _, id := range a.fresh[max(0, len(a.fresh)-n):] {
 		a.hidden[id] = true
 	}
 }
 
-// Tick ends everything that AWS does in the background.
+// Tick finishes everything that AWS does in the background.
 func (a *Account) Tick() {
 	for id, f := range a.objects {
 		switch f.State {
@@ -83,10 +84,10 @@ func (a *Account) Put(o awsnet.Object, tags map[string]string) string {
 // Get returns an object.
 func (a *Account) Get(id string) awsnet.Found { return a.objects[id] }
 
-// Set replaces an object, as a person does who changes it.
+// Set replaces an object, as a person who changes it does.
 func (a *Account) Set(f awsnet.Found) { a.objects[f.ID] = f }
 
-// Drop removes an object and what goes with it, as a person does.
+// Drop removes an object and its parts, as a person who deletes it does.
 func (a *Account) Drop(id string) { a.remove(id) }
 
 // IDs returns the IDs of all objects of a kind.
@@ -100,7 +101,7 @@ func (a *Account) IDs(kind awsnet.Kind) (ids []string) {
 	return ids
 }
 
-// prefixes are the beginnings of IDs.
+// prefixes are the prefixes of IDs.
 var prefixes = map[awsnet.Kind]string{
 	awsnet.KindVPC: "vpc", awsnet.KindBlock: "vpc-cidr-assoc", awsnet.KindInternetGateway: "igw", awsnet.KindEgressGateway: "eigw",
 	awsnet.KindCarrierGateway: "cagw", awsnet.KindSubnet: "subnet", awsnet.KindAddress: "eipalloc", awsnet.KindNATGateway: "nat",
@@ -120,7 +121,7 @@ func (a *Account) store(o awsnet.Object, tags map[string]string, state awsnet.St
 	return id
 }
 
-// nameless returns an object as AWS answers it: names are only in its tags.
+// nameless returns an object as AWS returns it, with its name only in its tags.
 func nameless(o awsnet.Object) awsnet.Object {
 	switch o := o.(type) {
 	case awsnet.Subnet:

@@ -7,8 +7,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// Delete deletes an object as a person does, if AWS lets it. An internet gateway is detached
-// first, and what takes time is gone at once.
+// Delete deletes an object as a person does, if AWS permits it. It detaches an internet
+// gateway first. Deletions that take AWS some time end at once.
 func (a *Account) Delete(id string) error {
 	if g, is := a.objects[id].Object.(awsnet.InternetGateway); is && g.VPC.ID != "" {
 		if err := a.delete(awsnet.Call{Action: "DetachInternetGateway"}, id); err != nil {
@@ -20,7 +20,7 @@ func (a *Account) Delete(id string) error {
 	return err
 }
 
-// delete makes a call of a deletion.
+// delete makes one call of a deletion.
 func (a *Account) delete(c awsnet.Call, id string) error {
 	f, there := a.objects[id]
 	if !there {
@@ -60,7 +60,7 @@ func (a *Account) delete(c awsnet.Call, id string) error {
 	return nil
 }
 
-// heldBy returns what keeps AWS from deleting an object, or "".
+// heldBy returns the object because of which AWS refuses a deletion, or "".
 func (a *Account) heldBy(c awsnet.Call, f awsnet.Found) string {
 	for _, other := range a.objects {
 		if other.ID != f.ID && a.holds(c, other, f) {

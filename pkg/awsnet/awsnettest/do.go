@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// Do makes one call of a step. bound is what the step wants, or deletes, with IDs in its
-// Refs. It returns what was created.
+// Do makes one call of a step. bound is the object that the step wants, or deletes,
+// with IDs in its Refs. Do returns what the call created.
 func (a *Account) Do(s awsnet.Step, c awsnet.Call, id string, bound awsnet.Object) (string, awsnet.Given, error) {
 	id, given, err := a.do(s, c, id, bound)
 	if err == nil {
@@ -56,7 +56,7 @@ func (a *Account) do(s awsnet.Step, c awsnet.Call, id string, bound awsnet.Objec
 	return id, f.Given, nil
 }
 
-// edit changes of an object what the call names, and nothing else.
+// edit changes the part of an object that the call names.
 func (a *Account) edit(c awsnet.Call, have, want awsnet.Object) (awsnet.Object, error) {
 	switch h := have.(type) {
 	case awsnet.VPC:
@@ -123,7 +123,8 @@ func (a *Account) edit(c awsnet.Call, have, want awsnet.Object) (awsnet.Object, 
 	return nil, fmt.Errorf("%s cannot change %v", c, have)
 }
 
-// withToken has the calls that AWS repeats no creation for.
+// withToken are the calls with a ClientToken. AWS creates nothing twice when one is
+// repeated.
 var withToken = map[string]bool{
 	"CreateNatGateway": true, "CreateRouteTable": true, "CreateVpcEndpoint": true, "CreateEgressOnlyInternetGateway": true, "CreateCarrierGateway": true, "RunInstances": true,
 }
