@@ -232,8 +232,8 @@ func (d *differ) deletions() {
 	for _, have := range d.h.Twins {
 		d.doom(have.Object.Key(), have)
 	}
-	// A foreign rule in a group that is deleted names another group, and AWS refuses to
-	// delete that one before.
+	// A foreign rule in a group to be deleted may name another group to be deleted. AWS
+	// refuses to delete the latter while the rule exists.
 	for _, f := range d.h.Foreign {
 		if r, is := f.Object.(Rule); is && r.Group.ID == "" && d.isDoomed(r.Owner.Key) && d.isDoomed(r.Group.Key) && r.Owner != r.Group {
 			d.doom(f.Object.Key(), f)

@@ -117,7 +117,7 @@ func (d *differ) afterUsers(id StepID) {
 				return false
 			}
 		}
-		if d.h.ID(id.Key) != gone.ID { // of a twin, only what has its ID is a user
+		if d.h.ID(id.Key) != gone.ID { // users of a twin refer to its ID
 			return slices.ContainsFunc(o.refs(), func(r Ref) bool { return r.ID == gone.ID })
 		}
 		return slices.Contains(needs(o), id.Key)

@@ -15,32 +15,33 @@ import (
 )
 
 const (
-	// mostIdle limits the calls of a reading that finds no change.
+	// mostIdle is the maximum number of calls of a reading that finds no change.
 	mostIdle = 8
 	// mostNetworkReads is the maximum number of concurrent reads of one network.
 	mostNetworkReads = 8
 )
 
-// NetworkScope says what a reading of a cluster's network covers. What the spec cannot have
-// costs no call.
+// NetworkScope is what a reading of a cluster's network covers. A reading makes no call
+// for parts that the spec cannot have.
 type NetworkScope struct {
 	Owner awsnet.Owner
 	// VPC is the ID of a VPC that is not the cluster's own, or "".
 	VPC string
-	// Balancers, Bastion and Carrier include these: load balancers with their target groups,
-	// the bastion, and carrier gateways. What a scope leaves out, a plan neither finds nor
-	// deletes, so leave out only what the network never had since it was last read whole.
+	// Balancers, Bastion and Carrier include load balancers with their target groups,
+	// the bastion, and carrier gateways. A plan neither finds nor deletes what a scope
+	// leaves out, so leave out only what the network never had since it was last read
+	// completely.
 	Balancers, Bastion, Carrier bool
-	// Holders is for deletions. It includes all network interfaces in the VPC.
+	// Holders includes all network interfaces in the VPC, which a deletion needs.
 	Holders bool
 }
 
-// Network reads a cluster's network. A reading that failed, or that lacks a part, is an error.
-//
-// A reading after one that found no difference costs at most mostIdle calls. It reads what
-// proves all objects: a route to a deleted gateway is a blackhole, a subnet keeps its VPC,
-// a NAT gateway its address, and a listener its target group. Of the rest, such as tags, it
-// reads some parts each time, in turn. Once a part differs, it reads everything.
+// Network reads a cluster's network. If any part cannot be read, it returns an error. A
+// reading after one that found no difference costs at most mostIdle calls. It reads the
+// parts that prove that all objects still exist: a route to a deleted gateway is a
+// blackhole, a subnet keeps its VPC, a NAT gateway its address, and a listener its
+// target group. Of the other parts, such as tags, it reads some each time, in turn.
+// Once a part differs, it reads everything.
 func (c *Client) Network(ctx context.Context, s NetworkScope) (awsnet.Account, error) {
 	if err := checkScope(s); err != nil {
 		return awsnet.Account{}, err
@@ -79,8 +80,8 @@ func checkScope(s NetworkScope) error {
 	return nil
 }
 
-// networkAgain reads what proves that a network is as it was remembered. It returns false if
-// it is not, or if nothing is remembered.
+// networkAgain reads the parts that prove that a network is still as remembered. It
+// returns false if it is not, or if no reading is remembered.
 func (c *Client) networkAgain(ctx context.Context, s NetworkScope) (awsnet.Account, bool, error) {
 	last, next := c.networks.recall(s)
 	if last == nil {
@@ -120,8 +121,8 @@ type networkReader struct {
 	scope NetworkScope
 	vpcs  []string // the VPCs that the network is in
 	ours  []string // those of them with the cluster's tag
-	six   bool     // one of them has IPv6
-	known facts    // of the remembered reading, or nil
+	six   bool     // whether one of them has IPv6
+	known facts    // facts of the remembered reading, or nil
 
 	mu    sync.Mutex
 	facts facts
@@ -133,7 +134,8 @@ func (r *networkReader) set(p part, value any) {
 	r.facts[p] = value
 }
 
-// get returns a part of the remembered reading, or else one that was read before.
+// get returns a part of the remembered reading or, without one, a part that was already
+// read.
 func (r *networkReader) get(p part) any {
 	if r.known != nil {
 		return r.known[p]
@@ -143,7 +145,7 @@ func (r *networkReader) get(p part) any {
 	return r.facts[p]
 }
 
-// read reads parts concurrently, and returns the first error by urgency.
+// read reads parts concurrently, and returns the most urgent error: see urgency.
 func (r *networkReader) read(ctx context.Context, parts ...part) error {
 	errs := make([]error, len(parts))
 	var running sync.WaitGroup
@@ -168,8 +170,8 @@ func firstUrgent(errs []error) error {
 	return slices.MinFunc(failed, func(a, b error) int { return cmp.Compare(urgency(a), urgency(b)) })
 }
 
-// urgency orders the errors of a reading: a missing permission comes first, and last what
-// does not exist, which may be a part of the reading.
+// urgency orders the errors of a reading: a missing permission comes first. An object
+// that does not exist comes last, because it may be a part of the reading.
 func urgency(err error) int {
 	if e, ok := errors.AsType[*cloud.Error](err); ok {
 		switch e.Kind {

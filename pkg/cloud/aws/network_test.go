@@ -28,7 +28,7 @@ func newNetworkLab(t *testing.T) *networkLab {
 	return &networkLab{TB: t, fake: f, client: fastClient(t), owner: awsnet.Owner{Cluster: "prod", UID: "uid-1"}}
 }
 
-// fastClient returns a Client without a limit of requests.
+// fastClient returns a Client without a limit on its request rate.
 func fastClient(t testing.TB) *Client {
 	c := newClient(t, "")
 	c.limiter = cloud.NewLimiter(func(string) cloud.Budget { return cloud.Budget{Burst: 1e6, Rate: 1e6} })
@@ -82,8 +82,8 @@ func (l *networkLab) read(s NetworkScope) awsnet.Account {
 	return a
 }
 
-// apply carries out a plan, and returns the first error. After all steps that are ready it
-// waits for what AWS has begun, while the fake's clock moves.
+// apply carries out a plan, and returns the first error. After all steps that are
+// ready, it waits for AWS's background actions while the fake's clock advances.
 func (l *networkLab) apply(p awsnet.Plan) error {
 	b := p.Binder()
 	done, begun := make(map[awsnet.StepID]bool), make(map[awsnet.StepID]bool)
@@ -92,7 +92,7 @@ func (l *networkLab) apply(p awsnet.Plan) error {
 		if len(ready) == 0 {
 			return nil
 		}
-		waits := make(map[string]bool) // whether it is to be gone, by ID
+		waits := make(map[string]bool) // whether each should be gone, by ID
 		for _, batch := range awsnet.Batches(ready) {
 			if err := l.run(batch, b, waits); err != nil {
 				return fmt.Errorf("%s: %w", batch[0].Summary, err)
@@ -107,7 +107,7 @@ func (l *networkLab) apply(p awsnet.Plan) error {
 	}
 }
 
-// run carries out steps of which one call does several.
+// run carries out steps that share one call.
 func (l *networkLab) run(batch []awsnet.Step, b *awsnet.Binder, waits map[string]bool) error {
 	if batch[0].Verb == awsnet.Wait {
 		waits[batch[0].Current] = batch[0].Want == nil
@@ -145,7 +145,7 @@ func (l *networkLab) run(batch []awsnet.Step, b *awsnet.Binder, waits map[string
 	return nil
 }
 
-// waited reports whether AWS takes some time to create an object, or to delete it.
+// waited reports whether AWS takes some time to create or delete an object.
 func waited(id string) bool { return isID("nat", id) || balancerARN.MatchString(id) || isID("i", id) }
 
 func (l *networkLab) wait(waits map[string]bool) error {
@@ -167,7 +167,7 @@ func (l *networkLab) wait(waits map[string]bool) error {
 	return fmt.Errorf("still waiting for %v", ids)
 }
 
-// converge applies a spec until nothing is left to do, and returns the number of passes.
+// converge applies a spec until no steps are left, and returns the number of passes.
 func (l *networkLab) converge(spec string) int {
 	l.Helper()
 	want := l.want(spec)
@@ -234,12 +234,12 @@ func (l *networkLab) owned() (ids []string) {
 	return ids
 }
 
-// TestNetworkIsBuiltAndDeleted builds networks with the real planner, reads them, and deletes
-// them.
+// TestNetworkIsBuiltAndDeleted builds networks with the real planner, reads them, and
+// deletes them.
 func TestNetworkIsBuiltAndDeleted(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec string
-		most int // calls from the first reading to the one that finds nothing to do
+		most int // calls from the first reading to the one that finds no steps
 	}{"three zones": {threeZones, 75}, "dual-stack with bastion": {dualStack, 95}} {
 		t.Run(name, func(t *testing.T) {
 			l := newNetworkLab(t)

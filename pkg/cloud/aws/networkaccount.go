@@ -9,7 +9,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// account puts the parts of a reading together.
+// account returns the Account that the parts of a reading make.
 func (f facts) account() (awsnet.Account, error) {
 	var a awsnet.Account
 	for p, value := range f {
@@ -51,7 +51,8 @@ func (f facts) account() (awsnet.Account, error) {
 	return a, f.complete(a)
 }
 
-// unique sorts objects by their IDs and keeps each once: two parts may show a gateway.
+// unique sorts objects by ID and removes duplicates, because two parts may contain the
+// same gateway.
 func unique(all []awsnet.Found) []awsnet.Found {
 	slices.SortStableFunc(all, func(a, b awsnet.Found) int { return strings.Compare(a.ID, b.ID) })
 	return slices.CompactFunc(all, func(a, b awsnet.Found) bool { return a.ID == b.ID })
@@ -93,7 +94,7 @@ func (f facts) targetGroups(list targetGroupList) (all []awsnet.Found) {
 	return all
 }
 
-// uses sets which NAT gateway has an address.
+// uses sets which NAT gateway uses each address.
 func (f facts) uses(all []awsnet.Found) {
 	by := make(map[string]string)
 	for _, x := range all {
@@ -129,8 +130,8 @@ func holders(a awsnet.Account) []awsnet.Holder {
 	return a.Holders
 }
 
-// complete returns an error if a reading cannot be of one moment: what an object of AWS must
-// be in was deleted between two reads.
+// complete returns an error if the answers of a reading contradict one another: an
+// object was deleted between two of them.
 func (f facts) complete(a awsnet.Account) error {
 	there := make(map[string]bool)
 	for _, x := range a.Found {

@@ -15,7 +15,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// The attributes that a network's balancers and target groups have a value of.
+// The attributes of load balancers and target groups that a network sets.
 const (
 	crossZone    = "load_balancing.cross_zone.enabled"
 	preserveIP   = "preserve_client_ip.enabled"
@@ -47,7 +47,8 @@ func (l targetGroupList) shows(id string) bool {
 	return slices.ContainsFunc(l, func(g targetGroupFacts) bool { return g.id == id })
 }
 
-// readBalancers reads all load balancers in the network's VPCs, or the cluster's again.
+// readBalancers reads all load balancers in the network's VPCs or, in a short reading,
+// the cluster's.
 func (r *networkReader) readBalancers(ctx context.Context, p part) error {
 	var arns []string
 	if p.name == partOurBalancers {
@@ -123,8 +124,8 @@ func networkBalancer(l types.LoadBalancer) (balancerFacts, error) {
 	return b, nil
 }
 
-// readTargetGroups reads the target groups in the network's VPCs and those that no balancer
-// uses, or the cluster's again.
+// readTargetGroups reads the target groups in the network's VPCs and those without a
+// balancer or, in a short reading, the cluster's.
 func (r *networkReader) readTargetGroups(ctx context.Context, p part) error {
 	var arns []string
 	if p.name == partOurTargetGroups {
@@ -149,7 +150,7 @@ func (r *networkReader) readTargetGroups(ctx context.Context, p part) error {
 			if err != nil {
 				return nil, err
 			}
-			if v.Network == "" || len(v.Balancers) > 0 && !slices.Contains(r.vpcs, v.Network) { // a Lambda function's has no VPC
+			if v.Network == "" || len(v.Balancers) > 0 && !slices.Contains(r.vpcs, v.Network) { // a target group of Lambda functions has no VPC
 				continue
 			}
 			if err := ids(describeTargetGroups, v.Network, "vpc", "VPC"); err != nil {
@@ -170,8 +171,8 @@ func (r *networkReader) readTargetGroups(ctx context.Context, p part) error {
 	return err
 }
 
-// readBalancerTags reads the tags of the load balancers and target groups, or of the cluster's
-// again.
+// readBalancerTags reads the tags of the load balancers and target groups or, in a
+// short reading, of the cluster's.
 func (r *networkReader) readBalancerTags(ctx context.Context, p part) error {
 	var arns []string
 	if p.name == partOurTags {
@@ -221,8 +222,9 @@ func (r *networkReader) readTags(ctx context.Context, p part, arns []string) err
 	return err
 }
 
-// separate sets the parts with what is the cluster's, of the lists and their tags. It drops
-// the target groups of other networks: the region may have thousands.
+// separate sets the parts about the cluster's balancers and target groups, from the
+// lists and their tags. It drops the target groups of other networks, because the
+// region may have thousands.
 func (r *networkReader) separate() {
 	all, ours := make(map[string]map[string]string), make(map[string]map[string]string)
 	tags := r.facts[part{name: partBalancerTags}].(map[string]map[string]string)
@@ -255,7 +257,7 @@ func (r *networkReader) separate() {
 	}
 }
 
-// details returns the parts that are about one load balancer or target group of the cluster.
+// details returns the parts about one load balancer or target group of the cluster.
 func (r *networkReader) details() (parts []part) {
 	for _, b := range r.facts[part{name: partOurBalancers}].(balancerList) {
 		parts = append(parts, part{partListeners, b.id}, part{partBalancerAttributes, b.id})
@@ -291,7 +293,8 @@ func (r *networkReader) readListeners(ctx context.Context, p part) error {
 	return err
 }
 
-// readBalancerAttributes reads whether a load balancer sends traffic to all zones.
+// readBalancerAttributes reads the attribute that makes a load balancer send traffic to
+// all zones.
 func (r *networkReader) readBalancerAttributes(ctx context.Context, p part) error {
 	out, err := query(ctx, r.c, describeBalancerAttributes, func(ctx context.Context) (*elb.DescribeLoadBalancerAttributesOutput, error) {
 		return r.c.elb.DescribeLoadBalancerAttributes(ctx, &elb.DescribeLoadBalancerAttributesInput{LoadBalancerArn: &p.of})

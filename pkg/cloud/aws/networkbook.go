@@ -12,20 +12,20 @@ import (
 const (
 	// recall is the maximum age of a complete reading that later ones build on.
 	recall = time.Hour
-	// settling is how long AWS may not yet show a new object.
+	// settling is how long AWS may omit a new object from its answers.
 	settling = time.Minute
-	// mostNetworks limits how many networks a Client remembers.
+	// mostNetworks is the maximum number of networks that a Client remembers.
 	mostNetworks = 256
 )
 
-// networkBook remembers complete readings, and what the Client created.
+// networkBook remembers complete readings, and the objects that the Client created.
 type networkBook struct {
 	mu      sync.Mutex
 	last    map[NetworkScope]*networkReading
-	running map[*networkReader]bool // complete readings, and whether a change made each stale
-	born    map[string]birth        // what the Client created in the last minute, by ID
-	answers map[string]string       // what was created with a client token, by ID
-	doubts  map[doubt]time.Time     // when a creation had no answer
+	running map[*networkReader]bool // complete readings, and whether a change made them stale
+	born    map[string]birth        // objects that the Client created in the last minute, by ID
+	answers map[string]string       // objects created with a client token, by ID
+	doubts  map[doubt]time.Time     // creations without an answer
 }
 
 // birth is when an object was created, and with which tags.
@@ -34,14 +34,15 @@ type birth struct {
 	tags map[string]string
 }
 
-// networkReading is a complete reading, and how far the later ones have read it again.
+// networkReading is a complete reading, and the progress of the short readings that
+// check it.
 type networkReading struct {
 	facts facts
 	began time.Time
-	next  int // the slow part that is read next
+	next  int // the slow part to read next
 }
 
-// begin notes that a complete reading begins, and end that it has ended.
+// begin records that a complete reading begins, and end records its end.
 func (b *networkBook) begin(r *networkReader) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,8 +58,8 @@ func (b *networkBook) end(r *networkReader) {
 	delete(b.running, r)
 }
 
-// changed forgets an owner's readings, because a change begins or has ended. Those of other
-// owners stay: what they share with this one, they compare like everything else.
+// changed forgets an owner's readings, because a change begins or has ended. It keeps
+// those of other owners: they check shared objects like all others.
 func (b *networkBook) changed(o awsnet.Owner) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +81,8 @@ func (b *networkBook) recall(s NetworkScope) (*networkReading, int) {
 	return last, last.next
 }
 
-// remember keeps a reading, unless objects are still settling or a change has begun since.
+// remember stores a reading, unless objects are still settling or a change has begun
+// since.
 func (b *networkBook) remember(r *networkReader, settled bool, began time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +115,7 @@ func (b *networkBook) forget(s NetworkScope) {
 	delete(b.last, s)
 }
 
-// created notes an object that the Client has created.
+// created records an object that the Client has created.
 func (b *networkBook) created(id string, tags map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,10 +146,10 @@ func (b *networkBook) isNew(ids []string) bool {
 	})
 }
 
-// mostTokensKept limits how many client tokens a Client remembers.
+// mostTokensKept is the maximum number of client tokens that a Client remembers.
 const mostTokensKept = 1000
 
-// answered returns what was created with a token, or "".
+// answered returns the ID of the object that was created with a token, or "".
 func (b *networkBook) answered(token string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,8 +167,9 @@ func (b *networkBook) answer(token, id string) {
 	}
 }
 
-// unseen returns an object that the Client has created lately for an owner and that a reading
-// of its kind does not show, and its age. Without it, a plan would create the object twice.
+// unseen returns an object, and its age, that the Client recently created for an owner
+// and that a reading of its kind lacks. Without this check, a plan would create the
+// object twice.
 func (b *networkBook) unseen(o awsnet.Owner, f facts) (string, time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

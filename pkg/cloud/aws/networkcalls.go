@@ -6,7 +6,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// The calls that change networks and that have no name yet.
+// The calls that change networks, except those that other files already name.
 const (
 	createVPC           = "CreateVpc"
 	modifyVPC           = "ModifyVpcAttribute"
@@ -45,7 +45,7 @@ const (
 	deleteTags          = "DeleteTags"
 )
 
-// networkCalls are the functions of the calls that change networks.
+// networkCalls are the functions that make the calls, by action.
 var networkCalls = map[string]func(*Client, context.Context, awsnet.Call, []NetworkChange) ([]Made, error){
 	createVPC: createsOne(createNetworkVPC), createGateway: createsOne(createNetworkGateway), createEgress: createsOne(createNetworkEgress),
 	createCarrier: createsOne(createNetworkCarrier), createSubnet: createsOne(createNetworkSubnet), allocateAddress: createsOne(allocateNetworkAddress),
@@ -70,14 +70,14 @@ var networkCalls = map[string]func(*Client, context.Context, awsnet.Call, []Netw
 	deleteBalancer: changesOne(deleteFromELB), deleteTargetGroup: changesOne(deleteFromELB), deleteListener: changesOne(deleteFromELB),
 }
 
-// deletes are the calls that delete something.
+// deletes are the calls that delete an object.
 var deletes = map[string]bool{
 	deleteVPC: true, disassociateBlock: true, detachGateway: true, deleteGateway: true, deleteEgress: true, deleteCarrier: true, deleteSubnet: true,
 	releaseAddress: true, deleteNAT: true, deleteTable: true, deleteRoute: true, disassociateTable: true, deleteEndpoints: true, deleteSecurityGroup: true,
 	terminateInstances: true, deleteTags: true, deleteBalancer: true, deleteTargetGroup: true, deleteListener: true, revokeIngress: true, revokeEgress: true,
 }
 
-// manyAtOnce are the calls that change several rules of a group.
+// manyAtOnce are the calls that can change several rules of a group.
 var manyAtOnce = map[string]bool{
 	authorizeIngress: true, authorizeEgress: true, revokeIngress: true, revokeEgress: true, describeIngress: true, describeEgressRules: true,
 }
@@ -97,7 +97,8 @@ func changesOne(change func(*Client, context.Context, awsnet.Call, NetworkChange
 	}
 }
 
-// as returns the object of a change as one of a type. Another one is an error of the caller.
+// as returns the object of a change with its type. If it has another type, the caller
+// made an error.
 func as[T awsnet.Object](action string, x NetworkChange) (T, error) {
 	o, ok := x.Object.(T)
 	if !ok {

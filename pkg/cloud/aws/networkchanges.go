@@ -20,14 +20,15 @@ import (
 )
 
 const (
-	// lagLimit limits how long a change waits until AWS knows an object that the Client has
+	// lagLimit is how long a change waits until AWS knows an object that the Client has
 	// just created.
 	lagLimit = 20 * time.Second
-	// mostTokens limits how many dead objects of one token a creation passes over.
+	// mostTokens is the maximum number of deleted objects of one token that a creation
+	// skips.
 	mostTokens = 5
 )
 
-// lagBackoff paces the tries of a change that names a new object.
+// lagBackoff is the back-off of a change that refers to a new object.
 var lagBackoff = retry.Backoff{First: 250 * time.Millisecond, Last: 4 * time.Second}
 
 // NetworkChange is one object of a call that changes a cluster's network, and Made what a call
@@ -97,8 +98,8 @@ func badCall(call awsnet.Call, text string) error {
 	return &cloud.Error{Kind: cloud.Refused, Action: call.Action, Text: text}
 }
 
-// isObject reports whether a request may contain an ID: wildcards and separators may not be in
-// it. Routes have the ID of their table and the destination.
+// isObject reports whether a request may contain an ID, which must not have wildcards
+// or separators. The ID of a route is its table's ID and its destination.
 func isObject(id string) bool {
 	id, _, route := strings.Cut(id, "/")
 	if route && isID("rtb", id) {
@@ -110,8 +111,8 @@ func isObject(id string) bool {
 	return resourceID.MatchString(id) || strings.HasPrefix(id, "arn:")
 }
 
-// afterLag tries a change again while AWS does not know one of the objects that it names, and
-// that the Client has just created.
+// afterLag retries a change while AWS does not know one of the objects that it refers
+// to, if the Client has just created that object.
 func (c *Client) afterLag(ctx context.Context, named []string, change func() ([]Made, error)) ([]Made, error) {
 	end := time.Now().Add(lagLimit)
 	for failures := 1; ; failures++ {
@@ -128,14 +129,15 @@ func (c *Client) afterLag(ctx context.Context, named []string, change func() ([]
 	}
 }
 
-// withToken creates an object with a ClientToken. AWS remembers a token for longer than its
-// object exists, and then answers with the dead object or refuses the token. withToken then
-// uses another token, which depends on the first one and the dead object. send returns the ID
-// of the object, and whether it is dead.
+// withToken creates an object with a ClientToken. AWS remembers a token for longer than
+// its object exists, and then returns the deleted object or refuses the token.
+// withToken then uses another token, derived from the first one and the deleted object.
+// send returns the ID of the object, and whether it is deleted.
 func (c *Client) withToken(token string, send func(token *string) (id string, dead bool, err error)) (string, error) {
 	first := token
 	for range mostTokens {
-		// A token that had an answer before is used again only because the object is gone.
+		// A token that had an answer before is used again only after its object was
+		// deleted.
 		for last := c.networks.answered(token); last != ""; last = c.networks.answered(token) {
 			token = nextToken(token, last)
 		}
@@ -165,7 +167,7 @@ func tokenOf(x NetworkChange) string {
 	return token
 }
 
-// nextToken returns the token that comes after one whose object is dead.
+// nextToken returns the token to use after one whose object is deleted.
 func nextToken(token, dead string) string {
 	if token == "" {
 		return ""
@@ -180,8 +182,8 @@ func isCode(err error, code string) bool {
 	return ok && strings.HasPrefix(e.Text, code+":")
 }
 
-// deletion returns the result of a deletion. What does not exist is deleted. If the object is
-// in use, the error names the interface that uses it.
+// deletion returns the result of a deletion, which succeeds if the object does not
+// exist. If the object is in use, the error names the interface that uses it.
 func (c *Client) deletion(ctx context.Context, call awsnet.Call, x NetworkChange, err error) error {
 	if err == nil || cloud.KindOf(err) == cloud.Missing {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// specs returns the tags of a creation for the kinds of objects that it creates.
+// specs returns the tags of a creation for each type of object that it creates.
 func specs(x NetworkChange, kinds ...types.ResourceType) (all []types.TagSpecification) {
 	if len(x.Step.Tags) == 0 {
 		return nil
@@ -49,8 +49,8 @@ func createNetworkVPC(c *Client, ctx context.Context, x NetworkChange) (Made, er
 	return one(createVPC, "vpc", value(out.Vpc).VpcId)
 }
 
-// associateNetworkBlock adds a block to a VPC. A block that Amazon chooses may not be known
-// yet.
+// associateNetworkBlock adds a block to a VPC. The answer may lack a block that Amazon
+// chooses.
 func associateNetworkBlock(c *Client, ctx context.Context, x NetworkChange) (Made, error) {
 	o, err := as[awsnet.Block](associateVPCBlock, x)
 	if err != nil {
@@ -230,8 +230,8 @@ func associateNetworkTable(c *Client, ctx context.Context, x NetworkChange) (Mad
 	return one(associateTable, "rtbassoc", out.AssociationId)
 }
 
-// replaceNetworkAssociation gives a subnet another table. The association has another ID
-// then.
+// replaceNetworkAssociation replaces a subnet's table. The association then has another
+// ID.
 func replaceNetworkAssociation(c *Client, ctx context.Context, x NetworkChange) (Made, error) {
 	o, err := as[awsnet.Association](replaceAssociation, x)
 	if err != nil {

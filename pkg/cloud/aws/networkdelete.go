@@ -11,7 +11,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// prefixes are the prefixes of the IDs that a call deletes.
+// prefixes are the prefixes of the IDs that each call deletes.
 var prefixes = map[string]string{
 	deleteVPC: "vpc", detachGateway: "igw", deleteGateway: "igw", deleteEgress: "eigw", deleteCarrier: "cagw", deleteSubnet: "subnet", releaseAddress: "eipalloc",
 	deleteNAT: "nat", deleteTable: "rtb", disassociateTable: "rtbassoc", deleteEndpoints: "vpce", deleteSecurityGroup: "sg", terminateInstances: "i",
@@ -121,8 +121,9 @@ func deleteFromEC2(c *Client, ctx context.Context, call awsnet.Call, x NetworkCh
 	return c.untag(ctx, call, x, send)
 }
 
-// routeIsStill reports whether a table has a route. It returns an error if that leads elsewhere
-// by now: AWS has no preconditions, and a foreign route may have come in its place.
+// routeIsStill reports whether a table has a route. It returns an error if the route
+// has another target by now: AWS has no preconditions, and a foreign route may have
+// replaced ours.
 func (c *Client) routeIsStill(ctx context.Context, o awsnet.Route) (bool, error) {
 	now, there, err := c.routeNow(ctx, o.Table.ID, o.To)
 	if err == nil && there && now.Target != o.Via.ID {
@@ -131,7 +132,7 @@ func (c *Client) routeIsStill(ctx context.Context, o awsnet.Route) (bool, error)
 	return there, err
 }
 
-// untag deletes tags that still have the value of a Tagging.
+// untag deletes the tags of a Tagging that still have its values.
 func (c *Client) untag(ctx context.Context, call awsnet.Call, x NetworkChange, send func(func(context.Context) error) error) error {
 	t, err := as[awsnet.Tagging](call.Action, x)
 	if err != nil {
@@ -139,7 +140,7 @@ func (c *Client) untag(ctx context.Context, call awsnet.Call, x NetworkChange, s
 	}
 	tags := t.Tags.Map()
 	if len(tags) == 0 || !resourceID.MatchString(t.ID) {
-		return badCall(call, "the change of "+quoted(t.ID)+" has no tags") // AWS would delete all
+		return badCall(call, "the change of "+quoted(t.ID)+" has no tags") // without tags in the request, AWS deletes all
 	}
 	return send(func(ctx context.Context) error {
 		_, err := c.ec2.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{t.ID}, Tags: ec2Tags(tags)})
@@ -147,7 +148,7 @@ func (c *Client) untag(ctx context.Context, call awsnet.Call, x NetworkChange, s
 	})
 }
 
-// deleteEndpoint deletes an endpoint. AWS reports the failure in a successful answer.
+// deleteEndpoint deletes an endpoint. AWS reports a failure in a successful answer.
 func (c *Client) deleteEndpoint(ctx context.Context, id string) error {
 	out, err := c.ec2.DeleteVpcEndpoints(ctx, &ec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{id}})
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 )
 
-// TestNetworkKeepsAForeignRoute deletes a route in whose place a person has put another one
-// since the reading: that stays.
+// TestNetworkKeepsAForeignRoute deletes a route that a person has replaced since the
+// reading. The person's route stays.
 func TestNetworkKeepsAForeignRoute(t *testing.T) {
 	l := newNetworkLab(t)
 	l.converge(threeZones)
@@ -29,18 +29,18 @@ func TestNetworkKeepsAForeignRoute(t *testing.T) {
 	if n := l.fake.Count("DeleteRoute"); n != 0 {
 		t.Errorf("%d routes are deleted", n)
 	}
-	for range 2 { // the second time, it does not exist
+	for range 2 { // the second time, the route does not exist
 		if err := remove(igw); err != nil {
 			t.Error(err)
 		}
 		l.client.tables.mu.Lock()
-		clear(l.client.tables.reads) // what was read within the last second
+		clear(l.client.tables.reads) // routes that were read within the last second
 		l.client.tables.mu.Unlock()
 	}
 }
 
-// TestNetworkDeletesTargetGroupsWithoutVPC deletes the VPC and everything in it by hand: the
-// deletion of the network finds the target groups, which AWS keeps.
+// TestNetworkDeletesTargetGroupsWithoutVPC deletes the VPC and everything in it by
+// hand. The network's deletion then finds the target groups, which AWS keeps.
 func TestNetworkDeletesTargetGroupsWithoutVPC(t *testing.T) {
 	l := newNetworkLab(t)
 	vpc := l.fake.AddNetwork("172.20.0.0/16", 24, false).VPC
@@ -56,7 +56,7 @@ func TestNetworkDeletesTargetGroupsWithoutVPC(t *testing.T) {
 	}
 }
 
-// TestNetworkNowReadsManyBalancers asks for more load balancers than one call can name.
+// TestNetworkNowReadsManyBalancers reads more load balancers than one call can name.
 func TestNetworkNowReadsManyBalancers(t *testing.T) {
 	l := newNetworkLab(t)
 	n := l.fake.Default()
@@ -74,7 +74,8 @@ func TestNetworkNowReadsManyBalancers(t *testing.T) {
 	}
 }
 
-// TestBastionWithAHostileSubnet: also of an instance that is being terminated, every ID is valid.
+// TestBastionWithAHostileSubnet checks that every ID is valid, even if the instance is
+// being terminated.
 func TestBastionWithAHostileSubnet(t *testing.T) {
 	id, subnet := "i-0123456789abcdef0", "subnet-*,"
 	if f, _, err := bastionOf(types.Instance{InstanceId: &id, SubnetId: &subnet, State: &types.InstanceState{Name: types.InstanceStateNameShuttingDown}}); err == nil {

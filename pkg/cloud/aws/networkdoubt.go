@@ -8,11 +8,11 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// doubting is how long AWS may not yet show an object whose creation had no answer.
+// doubting is how long AWS may omit an object whose creation had no answer.
 const doubting = 20 * time.Second
 
-// twinned are the creations that AWS repeats: they have no client token, and neither a name nor
-// a block of addresses that only one object can have.
+// twinned are the creations that AWS repeats: they have no client token, and no name or
+// block of addresses that only one object can have.
 var twinned = map[string]bool{createVPC: true, createGateway: true, allocateAddress: true, associateVPCBlock: true}
 
 // doubt is a creation without an answer. AWS may have made the object.
@@ -23,8 +23,8 @@ type doubt struct {
 
 func doubtOf(o awsnet.Owner, k awsnet.Key) doubt { return doubt{o.Cluster, o.UID, k} }
 
-// ended notes how a creation ended. If it had no answer, no reading succeeds that does not show
-// the object, for as long as doubting: a plan would create the object twice.
+// ended records how a creation ended. If it had no answer, readings without the object
+// fail for as long as doubting, because a plan would create the object twice.
 func (b *networkBook) ended(o awsnet.Owner, call awsnet.Call, x NetworkChange, err error) {
 	if !twinned[call.Action] {
 		return
@@ -46,7 +46,8 @@ func (b *networkBook) ended(o awsnet.Owner, call awsnet.Call, x NetworkChange, e
 	b.doubts[doubtOf(o, x.Step.Key)] = time.Now()
 }
 
-// doubtful returns an error if a reading does not show what a lost answer may have created.
+// doubtful returns an error if a reading lacks an object that a creation without an
+// answer may have created.
 func (b *networkBook) doubtful(o awsnet.Owner, a awsnet.Account) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 )
 
-// TestNetworkWaitsForWhatALostAnswerCreated loses the answers of creations that AWS would
-// repeat, while it does not yet show what is new. A reading without the object is an error,
-// until AWS shows it: no plan creates a twin.
+// TestNetworkWaitsForWhatALostAnswerCreated loses the answers of creations that AWS
+// would repeat, while AWS does not yet show the new objects. A reading without the
+// object is an error until AWS shows it, so no plan creates a twin.
 func TestNetworkWaitsForWhatALostAnswerCreated(t *testing.T) {
 	for action, o := range map[string]awsnet.Object{
 		"CreateVpc": awsnet.VPC{IPv4: netip.MustParsePrefix("10.0.0.0/16")}, "CreateInternetGateway": awsnet.InternetGateway{}, "AllocateAddress": awsnet.Address{Name: "nat-a"},
@@ -42,7 +42,8 @@ func TestNetworkWaitsForWhatALostAnswerCreated(t *testing.T) {
 	}
 }
 
-// TestNetworkDoubtsEnd: AWS made nothing, and the reading succeeds after some time.
+// TestNetworkDoubtsEnd checks that, if AWS created nothing, the reading succeeds after
+// some time.
 func TestNetworkDoubtsEnd(t *testing.T) {
 	l := newNetworkLab(t)
 	end := l.fake.Inject(awstest.Fault{Action: "CreateVpc", Answer: &awstest.Error{Status: 503, Code: "Unavailable", Message: "The server is overloaded."}})

@@ -36,7 +36,7 @@ func (l *networkLab) id(h awsnet.Holding, kind awsnet.Kind, name string) string 
 	return id
 }
 
-// find returns the first object of a kind whose name begins so.
+// find returns the first object of a kind whose name has a prefix.
 func (l *networkLab) find(h awsnet.Holding, kind awsnet.Kind, prefix string) awsnet.Found {
 	l.Helper()
 	var names []string
@@ -51,8 +51,8 @@ func (l *networkLab) find(h awsnet.Holding, kind awsnet.Kind, prefix string) aws
 	return h.Ours[awsnet.Key{Kind: kind, Name: slices.Min(names)}]
 }
 
-// TestNetworkHealsWhatPeopleChange makes ten changes by hand, one by one. The next reading
-// shows each, and one plan puts it back. What is foreign stays.
+// TestNetworkHealsWhatPeopleChange makes ten changes by hand, one by one. The next
+// reading shows each, and one plan undoes it. Foreign objects stay.
 func TestNetworkHealsWhatPeopleChange(t *testing.T) {
 	l := newNetworkLab(t)
 	l.converge(threeZones)
@@ -65,7 +65,7 @@ func TestNetworkHealsWhatPeopleChange(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		change  func()
-		foreign bool // it is not put back
+		foreign bool // a foreign object stays
 	}{
 		{name: "the default route is gone", change: func() { l.do("DeleteRoute", "RouteTableId", public, "DestinationCidrBlock", "0.0.0.0/0") }},
 		{name: "another gateway is in it", change: func() {
@@ -88,7 +88,7 @@ func TestNetworkHealsWhatPeopleChange(t *testing.T) {
 		{name: "a listener is deleted", change: func() { l.do("DeleteListener", "ListenerArn", l.find(h, awsnet.KindListener, "").ID) }},
 		{name: "DNS hostnames are off", change: func() { l.do("ModifyVpcAttribute", "VpcId", vpc, "EnableDnsHostnames.Value", "false") }},
 	} {
-		l.read(l.scope()) // remembered
+		l.read(l.scope()) // the network is remembered
 		before := total(l.client)
 		if l.read(l.scope()); total(l.client)-before > mostIdle {
 			t.Fatalf("%s: the network was not remembered", c.name)
@@ -99,7 +99,7 @@ func TestNetworkHealsWhatPeopleChange(t *testing.T) {
 			t.Errorf("%s: the plan is %v", c.name, summaries(plan))
 		}
 		if passes := l.converge(threeZones); passes > 1 {
-			t.Errorf("%s: put back in %d passes", c.name, passes)
+			t.Errorf("%s: restored in %d passes", c.name, passes)
 		}
 	}
 	h = l.ours(threeZones)
@@ -123,8 +123,8 @@ func TestNetworkHealsWhatPeopleChange(t *testing.T) {
 	}
 }
 
-// TestNetworkReadsTheRestInTurn changes what no reading proves. Later readings find it, without
-// more calls.
+// TestNetworkReadsTheRestInTurn changes parts that short readings do not read each
+// time. Later readings find the changes, without more calls.
 func TestNetworkReadsTheRestInTurn(t *testing.T) {
 	l := newNetworkLab(t)
 	l.converge(threeZones)
@@ -161,7 +161,7 @@ func TestNetworkReadsTheRestInTurn(t *testing.T) {
 	}
 }
 
-// TestNetworkFailsWhole fails each read in turn: no reading is an Account then, and the error
+// TestNetworkFailsWhole fails each read in turn. The reading is then an error, which
 // names the permission.
 func TestNetworkFailsWhole(t *testing.T) {
 	l := newNetworkLab(t)
@@ -177,7 +177,7 @@ func TestNetworkFailsWhole(t *testing.T) {
 		end := l.fake.Inject(awstest.Fault{Action: action, Answer: &awstest.Error{Status: 403, Code: "UnauthorizedOperation", Message: "You are not authorized to perform this operation."}})
 		a, err := l.client.Network(t.Context(), s)
 		if end() == 0 {
-			t.Errorf("a whole reading does not request %s", action)
+			t.Errorf("a complete reading does not request %s", action)
 		}
 		if wantKind(t, err, cloud.Denied); err == nil || !strings.Contains(err.Error(), "allow "+permission(action)) || len(a.Found)+len(a.Holders) > 0 {
 			t.Errorf("%s: %v, %d objects", action, err, len(a.Found))
@@ -197,8 +197,8 @@ func TestNetworkReadsPages(t *testing.T) {
 	}
 }
 
-// TestNetworkIsPatientWithNewObjects: AWS shows new objects late. A change that names one
-// waits, and a reading without one is an error.
+// TestNetworkIsPatientWithNewObjects checks that a change that refers to an object
+// waits until AWS shows it, and that a reading without the object is an error.
 func TestNetworkIsPatientWithNewObjects(t *testing.T) {
 	l := newNetworkLab(t)
 	vpc := awsnet.VPC{IPv4: netip.MustParsePrefix("10.0.0.0/16")}
@@ -240,8 +240,8 @@ func TestNetworkIsPatientWithNewObjects(t *testing.T) {
 	}
 }
 
-// TestNetworkCreationsAreMadeOnce repeats a creation whose answer was lost, and one of an object
-// that is deleted.
+// TestNetworkCreationsAreMadeOnce repeats a creation whose answer was lost, and one
+// whose object was deleted.
 func TestNetworkCreationsAreMadeOnce(t *testing.T) {
 	l := newNetworkLab(t)
 	l.converge(threeZones)
@@ -272,7 +272,8 @@ func TestNetworkCreationsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestNetworkDeletionNamesTheHolder deletes what is in use, and what is gone.
+// TestNetworkDeletionNamesTheHolder deletes objects in use, and objects that do not
+// exist.
 func TestNetworkDeletionNamesTheHolder(t *testing.T) {
 	l := newNetworkLab(t)
 	l.converge(threeZones)
@@ -298,7 +299,8 @@ func TestNetworkDeletionNamesTheHolder(t *testing.T) {
 	}
 }
 
-// TestNetworkQuotaIsNamed: an error of a quota has the quota and the fix.
+// TestNetworkQuotaIsNamed checks that the error of an exceeded quota has the quota and
+// the fix.
 func TestNetworkQuotaIsNamed(t *testing.T) {
 	l := newNetworkLab(t)
 	l.fake.Set(func(s *awstest.Settings) { s.Addresses = 0 })

@@ -9,8 +9,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// part is something that one read answers. of is the object that it is about, if it is
-// about one.
+// part is a part of a reading, which one read returns. of is the object that it is
+// about, if there is one.
 type part struct{ name, of string }
 
 // The parts of a reading.
@@ -31,8 +31,8 @@ const (
 	partRules          = "rules"
 	partBastion        = "bastion"
 	partHolders        = "interfaces"
-	// Those of load balancers. The first two lists have everything in the VPC, the next two
-	// only what is the cluster's.
+	// The parts about load balancers. The first two lists have everything in the VPC,
+	// and the next two only the cluster's.
 	partBalancers            = "balancers"
 	partTargetGroups         = "target groups"
 	partOurBalancers         = "our balancers"
@@ -64,18 +64,20 @@ func init() {
 	}
 }
 
-// fastParts are read each time: together they prove that all objects exist. Whole lists of
-// load balancers, and the tags of foreign ones, are read only with everything else.
+// fastParts are the parts that every reading reads: together they prove that all
+// objects exist. Only complete readings read whole lists of load balancers, and the
+// tags of foreign ones.
 var (
 	fastParts = []string{partSubnets, partTables, partGroups, partHostnames, partOurBalancers, partListeners}
 	onceParts = []string{partBalancers, partTargetGroups, partBalancerTags, partHolders}
 )
 
-// facts are what a reading found, by part. Values of one part have one type, and are equal
-// if and only if AWS says the same.
+// facts are the results of a reading, by part. Values of one part have one type, and
+// are equal if and only if AWS's answers are.
 type facts map[part]any
 
-// parts returns the parts that each later reading reads again, and those it reads in turn.
+// parts returns the parts that each later reading reads, and those that later readings
+// read in turn.
 func (f facts) parts() (fast, slow []part) {
 	for p := range f {
 		switch {
@@ -102,20 +104,20 @@ func (f facts) empty(p part) bool {
 	return false
 }
 
-// foundList are objects that need nothing of another part.
+// foundList is a part whose objects need no other part.
 type foundList []awsnet.Found
 
 func (l foundList) shows(id string) bool {
 	return slices.ContainsFunc(l, func(f awsnet.Found) bool { return f.ID == id })
 }
 
-// partOf are the parts that show an object, by the prefix of its ID.
+// partOf are the parts that contain an object, by the prefix of its ID.
 var partOf = map[string]string{
 	"vpc": partVPCs, "subnet": partSubnets, "rtb": partTables, "igw": partTaggedGateways, "eigw": partEgress, "cagw": partCarriers,
 	"eipalloc": partAddresses, "nat": partNATs, "vpce": partEndpoints, "sg": partGroups, "i": partBastion,
 }
 
-// covers reports whether the reading has the part that shows an object in its VPCs.
+// covers reports whether the reading has the part that contains an object in its VPCs.
 func (f facts) covers(id string) bool {
 	prefix, _, _ := strings.Cut(id, "-")
 	name := partOf[prefix]
@@ -133,7 +135,7 @@ func (f facts) covers(id string) bool {
 	return false
 }
 
-// shows reports whether the reading has an object, also one that is deleted.
+// shows reports whether the reading has an object, even one that is deleted.
 func (f facts) shows(id string) bool {
 	for _, value := range f {
 		if list, ok := value.(interface{ shows(id string) bool }); ok && list.shows(id) {

@@ -70,7 +70,7 @@ func networkMappings(o awsnet.Balancer) (all []types.SubnetMapping, err error) {
 	return all, nil
 }
 
-// changeNetworkBalancer sets what the call names.
+// changeNetworkBalancer sets the attribute that the call names.
 func changeNetworkBalancer(c *Client, ctx context.Context, call awsnet.Call, x NetworkChange) error {
 	o, err := as[awsnet.Balancer](call.Action, x)
 	switch {

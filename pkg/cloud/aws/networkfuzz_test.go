@@ -11,8 +11,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// FuzzNetworkAnswers converts objects of answers with hostile fields. Each is refused, or all
-// its IDs are valid: they become filters and parameters of later requests.
+// FuzzNetworkAnswers converts objects of answers with hostile fields. Each must be
+// refused, or have only valid IDs, because IDs become filters and parameters of later
+// requests.
 func FuzzNetworkAnswers(f *testing.F) {
 	f.Add("vpc-0a", "subnet-0b", "10.0.0.0/16", "2001:db8::/56", "eu-central-1a", int32(443))
 	f.Add("sgr-0a", "sg-0b", "10.0.0.1/16", "::1", "deleted", int32(-1))

@@ -15,8 +15,8 @@ import (
 
 const describeRules = "DescribeSecurityGroupRules"
 
-// groupList are security groups. rules are their rules as the groups' own read answers
-// them, without IDs and tags, by the groups' IDs.
+// groupList is the security groups. rules are their rules as the groups' own read
+// returns them, without IDs and tags, by the groups' IDs.
 type groupList struct {
 	found foundList
 	rules map[string][]string
@@ -83,8 +83,8 @@ func (l *groupList) add(g types.SecurityGroup) error {
 	return nil
 }
 
-// readRules reads the rules of groups with our tag, of the groups called default, and of
-// groups with a rule that names one of these.
+// readRules reads the rules of groups with our tag, of default groups, and of groups
+// with a rule that names one of these.
 func (r *networkReader) readRules(ctx context.Context, p part) error {
 	groups := r.get(part{name: partGroups}).(groupList)
 	matters := make(map[string]bool)

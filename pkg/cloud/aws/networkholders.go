@@ -14,8 +14,8 @@ import (
 
 const describeInterfaces = "DescribeNetworkInterfaces"
 
-// readBastion reads the cluster's bastion. The cluster's machines have the same owner, so
-// the part that an object is of distinguishes it.
+// readBastion reads the cluster's bastion. The cluster's machines have the same owner,
+// so the tag with the object's key distinguishes the bastion.
 func (r *networkReader) readBastion(ctx context.Context, p part) error {
 	key := awsnet.Bastion{}.Key()
 	all, err := r.c.networkInstances(ctx, r.ourTag(), filter("tag:"+awsnet.PartTag, key.String()))
@@ -47,7 +47,8 @@ func (c *Client) networkInstances(ctx context.Context, by ...types.Filter) (foun
 	return sortedFound(all), err
 }
 
-// bastionOf converts an instance of an answer. It returns false if that is terminated.
+// bastionOf converts an instance of an answer. It returns false if the instance is
+// terminated.
 func bastionOf(i types.Instance) (f awsnet.Found, there bool, err error) {
 	f = awsnet.Found{ID: value(i.InstanceId), Tags: tagsOf(i.Tags)}
 	if err := ids(describeInstances, f.ID, "i", "instance ID"); err != nil {
@@ -68,7 +69,7 @@ func bastionOf(i types.Instance) (f awsnet.Found, there bool, err error) {
 	case types.InstanceStateNamePending:
 		f.State = awsnet.Pending
 	}
-	if f.State != awsnet.Deleting || i.SubnetId != nil { // one that is being terminated may have lost its interface
+	if f.State != awsnet.Deleting || i.SubnetId != nil { // an instance that is being terminated may have lost its interface
 		if err := ids(describeInstances, value(i.SubnetId), "subnet", "subnet"); err != nil {
 			return f, false, err
 		}
@@ -90,7 +91,7 @@ func bastionOf(i types.Instance) (f awsnet.Found, there bool, err error) {
 	return f, true, nil
 }
 
-// holderList are network interfaces.
+// holderList is the network interfaces.
 type holderList []awsnet.Holder
 
 // readHolders reads all network interfaces in the network's VPCs.

@@ -7,8 +7,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/awsnet"
 )
 
-// TestNetworkOfAnotherClusterStaysRemembered changes one cluster's network. Readings of another
-// one through the same Client stay cheap, and those of the first begin again.
+// TestNetworkOfAnotherClusterStaysRemembered changes one cluster's network. Readings of
+// another cluster's network through the same Client stay short, and the next reading of
+// the changed one is complete.
 func TestNetworkOfAnotherClusterStaysRemembered(t *testing.T) {
 	l := newNetworkLab(t)
 	l.converge(threeZones)
@@ -39,9 +40,9 @@ func TestNetworkOfAnotherClusterStaysRemembered(t *testing.T) {
 	}
 }
 
-// TestNetworkIsCheapBesideManyTargetGroups reads a network in whose VPC Services have many
-// target groups, and other VPCs of the region, too. A reading without a change stays as cheap,
-// and the Client remembers none of the other VPCs.
+// TestNetworkIsCheapBesideManyTargetGroups reads a network while Services have many
+// target groups in its VPC and in others. A reading without a change stays short, and
+// the Client remembers no target group of the other VPCs.
 func TestNetworkIsCheapBesideManyTargetGroups(t *testing.T) {
 	l := newNetworkLab(t)
 	l.converge(threeZones)

@@ -35,7 +35,7 @@ func modifyNetworkVPC(c *Client, ctx context.Context, call awsnet.Call, x Networ
 	})
 }
 
-// attachNetworkGateway attaches an internet gateway. One that is attached already is left.
+// attachNetworkGateway attaches an internet gateway, unless it is attached already.
 func attachNetworkGateway(c *Client, ctx context.Context, call awsnet.Call, x NetworkChange) error {
 	o, err := as[awsnet.InternetGateway](attachGateway, x)
 	if err != nil {
@@ -110,7 +110,7 @@ func routeTo(action string, x NetworkChange) (f routeFields, err error) {
 	return f, nil
 }
 
-// destination returns a destination as the parameter of its family.
+// destination returns a route's destination as the parameter of its family.
 func destination(p netip.Prefix) (to4, to6 *string) {
 	if p.Addr().Is4() {
 		return aws.String(p.String()), nil
@@ -171,7 +171,7 @@ func modifyNetworkEndpoint(c *Client, ctx context.Context, call awsnet.Call, x N
 	})
 }
 
-// tagNetwork sets tags of one object: those of the step, and those of a Tagging.
+// tagNetwork sets tags of one object: those of the step, or those of a Tagging.
 func tagNetwork(c *Client, ctx context.Context, call awsnet.Call, x NetworkChange) error {
 	tags := maps.Clone(x.Step.Tags)
 	id := x.ID
@@ -195,7 +195,7 @@ func tagNetwork(c *Client, ctx context.Context, call awsnet.Call, x NetworkChang
 	})
 }
 
-// ruleIDs returns the group of rules, and the rules' IDs.
+// ruleIDs returns the group of the rules, and their IDs.
 func ruleIDs(call awsnet.Call, all []NetworkChange) (group string, list []string, err error) {
 	for _, x := range all {
 		r, err := as[awsnet.Rule](call.Action, x)
@@ -234,8 +234,8 @@ func describeNetworkRules(c *Client, ctx context.Context, call awsnet.Call, all 
 	})
 }
 
-// removeRules removes rules of one group. AWS removes all or none: if one is missing, it
-// removes each in a request of its own.
+// removeRules removes rules of one group. AWS removes all or none of a request. If a
+// rule is missing, removeRules sends a request for each.
 func removeRules(c *Client, ctx context.Context, call awsnet.Call, all []NetworkChange) ([]Made, error) {
 	group, list, err := ruleIDs(call, all)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
 
-// NetworkNow returns the state of single objects of a network, by ID, for steps that wait:
-// VPCs and their blocks, subnets, NAT gateways, endpoints, load balancers and bastions. It makes
-// one call for each kind, and for each 20 load balancers. An object that is missing in the
-// result does not exist. Tags of load balancers, and attributes that take calls of their own,
-// are not set.
+// NetworkNow returns the states of single objects of a network, by ID, for steps that
+// wait: VPCs and their blocks, subnets, NAT gateways, endpoints, load balancers and
+// bastions. It makes one call for each kind, and one for each 20 load balancers. An
+// object that the result lacks does not exist. The objects lack the tags of load
+// balancers, and attributes that need calls of their own.
 func (c *Client) NetworkNow(ctx context.Context, ids ...string) (map[string]awsnet.Found, error) {
 	kinds := make(map[string][]string)
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
@@ -26,7 +26,7 @@ func (c *Client) NetworkNow(ctx context.Context, ids ...string) (map[string]awsn
 			kind = partBalancers
 		}
 		if !isObject(id) || nowReads[kind] == nil {
-			return nil, badCall(awsnet.Call{Action: "Describe"}, quoted(id)+" is nothing that a network waits for")
+			return nil, badCall(awsnet.Call{Action: "Describe"}, quoted(id)+" is not the ID of an object that a network waits for")
 		}
 		kinds[kind] = append(kinds[kind], id)
 	}
@@ -51,7 +51,7 @@ func (c *Client) NetworkNow(ctx context.Context, ids ...string) (map[string]awsn
 	return all, nil
 }
 
-// nowReads read single objects, by the prefix of their IDs.
+// nowReads are the functions that read single objects, by the prefix of their IDs.
 var nowReads = map[string]func(*Client, context.Context, []string) ([]awsnet.Found, error){
 	"vpc": func(c *Client, ctx context.Context, ids []string) ([]awsnet.Found, error) {
 		return c.vpcsNow(ctx, filter("vpc-id", ids...))
@@ -107,8 +107,8 @@ func (c *Client) vpcsNow(ctx context.Context, by types.Filter) (all []awsnet.Fou
 	return all, err
 }
 
-// balancersNow returns load balancers. If one does not exist, AWS answers for none, so it then
-// reads each alone.
+// balancersNow returns load balancers. If one of them does not exist, AWS returns none,
+// so balancersNow then reads each separately.
 func (c *Client) balancersNow(ctx context.Context, arns []string) ([]awsnet.Found, error) {
 	list, err := c.networkBalancers(ctx, arns)
 	if err != nil && cloud.KindOf(err) == cloud.Missing {

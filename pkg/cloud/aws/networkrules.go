@@ -30,9 +30,9 @@ func networkPermission(r awsnet.Rule) types.IpPermission {
 	return p
 }
 
-// addRules adds rules to one group. AWS adds all or none: if one exists already, addRules
-// sends each in a request of its own. A rule that exists keeps its tags, and has no ID in the
-// result.
+// addRules adds rules to one group. AWS adds all or none of a request. If a rule exists
+// already, addRules sends a request for each. An existing rule keeps its tags, and has
+// no ID in the result.
 func addRules(c *Client, ctx context.Context, call awsnet.Call, all []NetworkChange) ([]Made, error) {
 	group := ""
 	for _, x := range all {

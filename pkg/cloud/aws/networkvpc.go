@@ -28,7 +28,7 @@ type vpcFacts struct {
 	blocks []blockFacts
 }
 
-// blockFacts is a further block of a VPC, or its block of IPv6.
+// blockFacts is an additional block of a VPC, or its block of IPv6.
 type blockFacts struct {
 	id, pool, why string
 	prefix        netip.Prefix
@@ -59,7 +59,8 @@ func isID(prefix, id string) bool {
 	return strings.HasPrefix(id, prefix+"-") && resourceID.MatchString(id)
 }
 
-// ids validates the IDs of an answer: each is an ID, its prefix, and what it is.
+// ids validates the IDs of an answer. For each it gets the ID, its prefix, and what it
+// identifies.
 func ids(action string, all ...string) error {
 	for i := 0; i+2 < len(all); i += 3 {
 		if !isID(all[i+1], all[i]) {
@@ -69,7 +70,7 @@ func ids(action string, all ...string) error {
 	return nil
 }
 
-// prefixOf validates an address block of an answer. Empty is the zero Prefix.
+// prefixOf validates an address block of an answer. An empty one is the zero Prefix.
 func prefixOf(action, text string) (netip.Prefix, error) {
 	if text == "" {
 		return netip.Prefix{}, nil
@@ -81,7 +82,7 @@ func prefixOf(action, text string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// addressOf validates an address of an answer. Empty is the zero Addr.
+// addressOf validates an address of an answer. An empty one is the zero Addr.
 func addressOf(action, text string) (netip.Addr, error) {
 	if text == "" {
 		return netip.Addr{}, nil
@@ -181,8 +182,8 @@ func vpcOf(v types.Vpc) (vpcFacts, error) {
 	return one, nil
 }
 
-// blockState converts the state of a block or an association. It returns false if that does
-// not exist any more.
+// blockState converts the state of a block or an association. It returns false if the
+// block or association no longer exists.
 func blockState(state string) (awsnet.State, bool) {
 	switch state {
 	case "associating":

@@ -24,8 +24,8 @@ const (
 	largestGateways = 255
 )
 
-// tableList are route tables with their routes and associations. lists are the routes to
-// prefix lists, which gateway endpoints have.
+// tableList is the route tables with their routes and associations. lists are the
+// routes to prefix lists, which gateway endpoints create.
 type tableList struct {
 	found foundList
 	lists []string
@@ -134,7 +134,8 @@ func (r *networkReader) readGateways(ctx context.Context, p part) error {
 	return err
 }
 
-// attachment validates the ID of a gateway and returns the VPC that it is attached to.
+// attachment validates the ID of a gateway, and returns the VPC to which it is
+// attached.
 func attachment(action, id, prefix string, all []types.InternetGatewayAttachment) (vpc awsnet.Ref, state awsnet.State, err error) {
 	if err := ids(action, id, prefix, "gateway"); err != nil {
 		return vpc, "", err
@@ -154,7 +155,8 @@ func attachment(action, id, prefix string, all []types.InternetGatewayAttachment
 	return vpc, state, nil
 }
 
-// readEgress reads the egress-only gateways with our tag. AWS filters them by nothing else.
+// readEgress reads the egress-only gateways with our tag. AWS filters them only by
+// tags.
 func (r *networkReader) readEgress(ctx context.Context, p part) error {
 	var all foundList
 	err := eachPage(ctx, r.c, describeEgress, func(ctx context.Context, token *string) (*ec2.DescribeEgressOnlyInternetGatewaysOutput, error) {
@@ -211,8 +213,8 @@ func (r *networkReader) readCarriers(ctx context.Context, p part) error {
 	return err
 }
 
-// readAddresses reads the elastic addresses with our tag. Given.UsedBy is the interface or
-// the instance that has it.
+// readAddresses reads the elastic addresses with our tag. Given.UsedBy is the interface
+// or the instance that uses each.
 func (r *networkReader) readAddresses(ctx context.Context, p part) error {
 	out, err := query(ctx, r.c, describeAddresses, func(ctx context.Context) (*ec2.DescribeAddressesOutput, error) {
 		return r.c.ec2.DescribeAddresses(ctx, &ec2.DescribeAddressesInput{Filters: []types.Filter{r.ourTag()}})
@@ -243,7 +245,7 @@ func (r *networkReader) readAddresses(ctx context.Context, p part) error {
 	return nil
 }
 
-// natList are NAT gateways. gone are those that are deleted, which AWS shows for an hour.
+// natList is the NAT gateways. gone are the deleted ones, which AWS shows for an hour.
 type natList struct {
 	found foundList
 	gone  []string
@@ -293,7 +295,7 @@ func natOf(g types.NatGateway) (awsnet.Found, error) {
 		return f, err
 	}
 	var o awsnet.NATGateway
-	if g.SubnetId != nil { // a regional one has none
+	if g.SubnetId != nil { // a regional gateway has none
 		if err := ids(describeNATs, *g.SubnetId, "subnet", "subnet"); err != nil {
 			return f, err
 		}
@@ -355,7 +357,8 @@ func (c *Client) networkEndpoints(ctx context.Context, by types.Filter) (all fou
 	return sortedFound(all), err
 }
 
-// endpointOf converts an endpoint of an answer. It returns false for one that is deleted.
+// endpointOf converts an endpoint of an answer. It returns false if the endpoint is
+// deleted.
 func endpointOf(e types.VpcEndpoint) (f awsnet.Found, there bool, err error) {
 	f = awsnet.Found{ID: value(e.VpcEndpointId), Tags: tagsOf(e.Tags)}
 	if err := ids(describeEndpoints, f.ID, "vpce", "endpoint", value(e.VpcId), "vpc", "VPC"); err != nil {
@@ -373,7 +376,7 @@ func endpointOf(e types.VpcEndpoint) (f awsnet.Found, there bool, err error) {
 		tables = append(tables, awsnet.Foreign(id))
 	}
 	o.Tables = awsnet.RefsTo(tables...)
-	// The API writes states in another case than its model.
+	// The API writes states in other letter case than its model.
 	switch strings.ToLower(string(e.State)) {
 	case "deleted":
 		return f, false, nil

@@ -22,8 +22,9 @@ const (
 	mostPlaced = 100
 	// mostLayers is the maximum number of layers of network nodes. AWS has three or four.
 	mostLayers = 9
-	// unsupportedTime is how long the Client sends no request for the topology after a region
-	// without it, and deniedTime that after a missing permission.
+	// unsupportedTime is how long the Client sends no request for the topology after
+	// AWS answered that the region has none. deniedTime is that time after a missing
+	// permission.
 	unsupportedTime, deniedTime = 24 * time.Hour, time.Hour
 )
 
@@ -34,12 +35,12 @@ const usualLayered = `^(hpc|trn|p)[0-9]+[a-z]*(-[a-z0-9]+)?\.[0-9a-z]+$`
 // instanceIDs finds the IDs in an error's text.
 var instanceIDs = regexp.MustCompile(`\bi-(?:[0-9a-f]{17}|[0-9a-f]{8})\b`)
 
-// topology is what the Client knows of the network's topology.
+// topology is the Client's state about requests for the network's topology.
 type topology struct {
 	layered *regexp.Regexp // types of instances
 
 	mu    sync.Mutex
-	until time.Time // no request is sent before
+	until time.Time // no request is sent before this time
 }
 
 // rests reports whether no request may be sent now.
@@ -60,10 +61,10 @@ func (t *topology) rest(d time.Duration, why error) {
 // Layered reports whether instances of a type have a place in the network's topology.
 func (c *Client) Layered(kind string) bool { return c.topology.layered.MatchString(kind) }
 
-// NetworkNodes returns the network nodes above instances, from the top layer, keyed by the
-// instances' IDs. An instance without a place has none, as have all if the region lacks the
-// topology or the permission is missing. If NetworkNodes returns an error, the places of the
-// instances that are missing from the result are unknown.
+// NetworkNodes returns the network nodes above instances, from the top layer, keyed by
+// the instances' IDs. An instance without a place has none. All have none if the region
+// lacks the topology or the permission is missing. If NetworkNodes returns an error,
+// the places of the instances that the result lacks are unknown.
 func (c *Client) NetworkNodes(ctx context.Context, ids []string) (map[string][]string, error) {
 	all := make(map[string][]string, len(ids))
 	var failed error
@@ -79,8 +80,9 @@ func (c *Client) NetworkNodes(ctx context.Context, ids []string) (map[string][]s
 	return all, failed
 }
 
-// place adds the network nodes above at most mostPlaced instances to all. AWS refuses a request if
-// one of its instances does not exist, so place repeats it without those that the error names.
+// place adds the network nodes above at most mostPlaced instances to all. AWS refuses a
+// request if one of its instances does not exist, so place repeats the request without
+// the instances that the error names.
 func (c *Client) place(ctx context.Context, ids []string, all map[string][]string) (missing error) {
 	for len(ids) > 0 {
 		found, err := c.topologyOf(ctx, ids)

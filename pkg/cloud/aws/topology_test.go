@@ -14,8 +14,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 )
 
-// TestTypesWithAPlaceInTheNetwork: the usual types are those of AWS's own controller. A cloud
-// config may choose others.
+// TestTypesWithAPlaceInTheNetwork checks that the default types are those of AWS's own
+// controller, and that a cloud config may choose others.
 func TestTypesWithAPlaceInTheNetwork(t *testing.T) {
 	_, c := newAccount(t)
 	for kind, want := range map[string]bool{
@@ -32,7 +32,7 @@ func TestTypesWithAPlaceInTheNetwork(t *testing.T) {
 	}
 }
 
-// newNetwork returns an account, and a Client with a request rate that no test uses up.
+// newNetwork returns an account, and a Client whose request rate is not limited.
 func newNetwork(t *testing.T) (*awstest.Server, *Client) {
 	t.Helper()
 	f := awstest.New(t)
@@ -62,8 +62,8 @@ func topologies(c *Client) (n int) {
 	return n
 }
 
-// TestNetworkNodesOfManyInstances: a request covers 100 instances. An instance without a place is
-// in the result, without network nodes.
+// TestNetworkNodesOfManyInstances checks that a request covers 100 instances. An
+// instance without a place is in the result, without network nodes.
 func TestNetworkNodesOfManyInstances(t *testing.T) {
 	f, c := newNetwork(t)
 	ids := placed(f, 150)
@@ -86,8 +86,8 @@ func TestNetworkNodesOfManyInstances(t *testing.T) {
 	}
 }
 
-// TestAMissingInstanceHoldsUpNoOther: AWS refuses a request if one of its instances does not
-// exist.
+// TestAMissingInstanceHoldsUpNoOther checks the other instances of a request that AWS
+// refuses because one does not exist.
 func TestAMissingInstanceHoldsUpNoOther(t *testing.T) {
 	f, c := newNetwork(t)
 	ids := placed(f, 3)
@@ -106,8 +106,8 @@ func TestAMissingInstanceHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// TestWithoutTheTopologyNoRequestIsRepeated: where the region lacks the action, or the permission
-// is missing, all instances are without a place, and the next request waits.
+// TestWithoutTheTopologyNoRequestIsRepeated checks a region without the action, and a
+// missing permission: all instances are without a place, and the next request waits.
 func TestWithoutTheTopologyNoRequestIsRepeated(t *testing.T) {
 	for code, rest := range map[string]time.Duration{"UnsupportedOperation": unsupportedTime, "UnauthorizedOperation": deniedTime} {
 		f, c := newNetwork(t)
@@ -132,7 +132,8 @@ func TestWithoutTheTopologyNoRequestIsRepeated(t *testing.T) {
 	}
 }
 
-// TestFailedRequestsForTheTopology: after any other failure, the places are unknown.
+// TestFailedRequestsForTheTopology checks that the places are unknown after any other
+// failure.
 func TestFailedRequestsForTheTopology(t *testing.T) {
 	for code, kind := range map[string]cloud.Kind{"InternalError": cloud.Unavailable, "RequestLimitExceeded": cloud.Throttled, "ExpiredToken": cloud.Denied, "InvalidParameterValue": cloud.Refused} {
 		f, c := newNetwork(t)
@@ -152,8 +153,8 @@ func TestFailedRequestsForTheTopology(t *testing.T) {
 	}
 }
 
-// TestStrangeNetworkNodes: a network node whose ID cannot be a label is left out, and the others
-// keep their layers. There are at most nine layers.
+// TestStrangeNetworkNodes checks that a network node whose ID cannot be a label is left
+// out, and that the others keep their layers. There are at most nine layers.
 func TestStrangeNetworkNodes(t *testing.T) {
 	const id = "i-0123456789abcdef0"
 	nodes := "<item>nn-1</item><item>not a label!</item><item>nn-3</item>"
