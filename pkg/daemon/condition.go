@@ -16,7 +16,8 @@ type condition struct {
 	etcd  *ownEtcd // nil if the store is elsewhere
 }
 
-// outlook is a node's state, for programs that start what needs its network.
+// outlook is a node's state, for systemd and Kubernetes: they start the programs that
+// need its network.
 type outlook struct {
 	started bool
 	own     subnet.Lease // the zero Lease until there is one

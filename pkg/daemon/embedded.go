@@ -25,8 +25,8 @@ type ownEtcd struct {
 	running  sync.WaitGroup
 }
 
-// keepEtcd keeps an embedded etcd running until ctx ends, and sets the endpoints in o to it. It
-// returns nil if the options do not want one.
+// keepEtcd keeps an embedded etcd running until ctx ends, and sets the endpoints in o
+// to it. It returns nil if the options do not require one.
 func keepEtcd(ctx context.Context, o *options.Options, version string, changed func()) (*ownEtcd, error) {
 	if !o.Embedded.On {
 		return nil, nil
@@ -41,7 +41,7 @@ func keepEtcd(ctx context.Context, o *options.Options, version string, changed f
 			continue
 		}
 		var err error
-		if *path, err = filepath.Abs(*path); err != nil { // it runs in another folder
+		if *path, err = filepath.Abs(*path); err != nil { // its process runs in another folder
 			return nil, err
 		}
 	}
@@ -96,7 +96,7 @@ func (e *ownEtcd) seed(ctx context.Context, store Store, o options.Options) {
 }
 
 // end waits until the keeper has ended. The end of a container's first process kills
-// all others, so there it stops the etcd cleanly.
+// all other processes, so in a container it first stops the etcd cleanly.
 func (e *ownEtcd) end() {
 	e.running.Wait()
 	if os.Getpid() != 1 {

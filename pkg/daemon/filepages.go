@@ -16,27 +16,29 @@ const (
 	// mostPages is how many bytes of files may stay mapped. A start uses most of the
 	// program's file, each part for a short time.
 	mostPages = 4 << 20
-	// startCheck and pageCheck are how often a start, and a daemon after it, compares with
-	// mostPages, beside the checks between the parts of much work. A timer alone is too
-	// late in a start: it waits while all processors are busy.
+	// startCheck and pageCheck are the intervals of checks against mostPages during the
+	// start and after it. Long work also checks between its parts: during a start, a
+	// timer may fire too late, because all processors are busy.
 	startCheck = 5 * time.Millisecond
 	pageCheck  = time.Second
-	// dropGap is the least time between drops after the start. Pages that are used again
-	// cost time to map again.
+	// dropGap is the shortest time between two drops after the start, because it takes
+	// time to map pages again that are still in use.
 	dropGap = 20 * time.Millisecond
-	// faultPause is how long no page is dropped once more than fewFaults came back from
-	// the disk within pageCheck: the host needs its memory for other things than its cache.
+	// faultPause is how long no page is dropped after more than fewFaults pages were
+	// read from the disk within pageCheck. The host then needs its memory for other
+	// things than its cache.
 	faultPause = time.Minute
-	// fewFaults is more than a start has on an idle host, where the kernel counts each
-	// fault that it had to retry, as beside another thread's. Without its cache, a host
-	// reads many more.
+	// fewFaults is more than a start causes on an idle host, where the kernel also
+	// counts faults that it retries, for example because of another thread. A host
+	// without room for its cache reads many more.
 	fewFaults = 16
-	// mostMapped is how many bytes of the program's data one page fault maps at most.
+	// mostMapped is the maximum number of bytes of the program's data that one page
+	// fault maps.
 	mostMapped = 16 << 10
 )
 
-// filePages drops the pages of the program's file from this process's memory. Because it
-// runs often, it allocates nothing and uses few pages itself.
+// filePages drops the pages of the program's file from this process's memory. It runs
+// often, so it allocates nothing and uses few pages itself.
 type filePages struct {
 	mappings
 	statm, status proc
@@ -56,14 +58,14 @@ func newFilePages(started time.Time) *filePages {
 	}
 }
 
-// drop drops the pages, if it may.
+// drop drops the pages, if pace allows it.
 func (p *filePages) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropIfAllowed()
 }
 
-// limit drops the pages if they are more than mostPages, and it may.
+// limit drops the pages if they are more than mostPages and pace allows it.
 func (p *filePages) limit() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,8 +106,8 @@ func (p *filePages) mapped() int {
 	return pages * os.Getpagesize()
 }
 
-// traced reports whether a debugger may be attached to this process. Its breakpoints are
-// nowhere but in the pages.
+// traced reports whether a debugger may be attached to this process. A debugger's
+// breakpoints exist only in the pages.
 func (p *filePages) traced() bool {
 	return !bytes.Contains(p.status.read(p.text[:]), []byte("\nTracerPid:\t0\n"))
 }
@@ -133,8 +135,8 @@ func (p proc) read(text []byte) []byte {
 // pace decides when pages may be dropped.
 type pace struct {
 	started time.Time // the end of the start
-	next    time.Time // none are dropped before
-	counted time.Time // when faults were counted
+	next    time.Time // no page is dropped before this time
+	counted time.Time // when faults were last counted
 	faults  int64
 }
 
@@ -172,15 +174,14 @@ type mapping struct {
 	code     bool
 }
 
-// split makes the kernel map less at once: at a fault it maps all that is cached of the 64
-// KiB around, but nothing outside the mapping. A garbage collection touches a little of
-// many such blocks. The kernel joins neighbours that differ in nothing, so every other
-// part is marked to stay out of core dumps, which pages of a file are not in anyway. Code
-// stays whole: recent kernels read no more of it from the disk than the mapping has.
-//
-// page is the size of a page; larger ones cannot be split. most is how many mappings a
-// process may have. The program needs most of them elsewhere: without any left, it gets no
-// memory.
+// split makes the kernel map less at once. At a fault, the kernel maps all cached pages
+// of the 64 KiB around it, but nothing outside the mapping. A garbage collection
+// touches a little of many such blocks. The kernel joins adjacent mappings that do not
+// differ, so split excludes every second one from core dumps, which do not contain
+// pages of a file anyway. It does not split code: recent kernels read no more of it
+// from the disk than the mapping has. page is the size of a page; larger ones cannot be
+// split. most is the maximum number of mappings of a process. The program needs most of
+// them elsewhere, because it gets no memory once it has none left.
 func (m mappings) split(page, most int) {
 	if page > mostMapped {
 		return
@@ -209,17 +210,18 @@ func mostMappings() int {
 	return 65530 // the kernel's default
 }
 
-// drop returns the pages that are in this process to the kernel's cache: those that only
-// the start needed, and the many that the kernel mapped beside what was used. Those
-// that are used again come back from there. If it fails, nothing is lost.
+// drop returns the pages in this process's memory to the kernel's cache: those that
+// only the start needed, and the many that the kernel mapped in addition to those in
+// use. Pages that are used again come back from the cache. If drop fails, nothing is
+// lost.
 func (m mappings) drop() {
 	for _, r := range m {
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, r.from, r.to-r.from, unix.MADV_DONTNEED)
 	}
 }
 
-// fileMappings returns where the program's file is mapped, which never changes. It omits
-// mappings that a relocation or a debugger has written to.
+// fileMappings returns where the program's file is mapped, which never changes. It
+// omits mappings that a relocation or a debugger has written to.
 func fileMappings() (all mappings) {
 	program, err := os.Executable()
 	if err != nil {

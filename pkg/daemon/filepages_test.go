@@ -19,9 +19,9 @@ import (
 
 func TestDropPages(t *testing.T) {
 	pages := fileMappings()
-	// A daemon that another test has started drops pages, too.
+	// A daemon that another test has started also drops pages.
 	kerneltest.Eventually(t, time.Minute, func() error {
-		for _, r := range pages { // a kernel before 5.14 cannot, and has mapped some already
+		for _, r := range pages { // kernels before 5.14 cannot do this, and have mapped some already
 			_, _, _ = unix.Syscall(unix.SYS_MADVISE, r.from, r.to-r.from, unix.MADV_POPULATE_READ)
 		}
 		before := residentFile(t)
@@ -33,8 +33,8 @@ func TestDropPages(t *testing.T) {
 	})
 }
 
-// A drop is useless, and harmful, while the host is short of memory: what is needed again
-// comes from the disk.
+// A drop is useless, and harmful, while the host is short of memory: pages that are
+// needed again come from the disk.
 func TestPaceOfDrops(t *testing.T) {
 	at := func(s float64) time.Time { return time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second))) }
 	p := pace{started: at(3)}
@@ -44,10 +44,10 @@ func TestPaceOfDrops(t *testing.T) {
 		want   bool
 	}{
 		{0, 5, true}, {0.01, 8, true}, {0.9, 21, true}, // as often as needed in the start
-		{1, 21, true}, {2, 37, true}, {2.9, 53, true}, // these few need no disk
+		{1, 21, true}, {2, 37, true}, {2.9, 53, true}, // so few faults need no disk
 		{3, 53, true}, {3.01, 53, false}, {4, 60, true}, {4.01, 60, false}, {5, 70, true},
 		{6, 87, false}, {7, 87, false}, {65, 87, false},
-		{66, 120, true}, {67, 136, true}, // what came from the disk in the pause was not dropped
+		{66, 120, true}, {67, 136, true}, // pages that came from the disk in the pause were not dropped
 		{68, 153, false}, {127, 153, false}, {128, 153, true},
 	} {
 		if got := p.allows(at(c.at), c.faults); got != c.want {
@@ -56,8 +56,8 @@ func TestPaceOfDrops(t *testing.T) {
 	}
 }
 
-// TestAFaultMapsLittle: one byte that is read maps no more than mostMapped, or one page, also
-// where all of the file is cached.
+// TestAFaultMapsLittle checks that reading one byte maps no more than mostMapped, or
+// one page, even if all of the file is cached.
 func TestAFaultMapsLittle(t *testing.T) {
 	most, page := mostMappings(), os.Getpagesize()
 	for name, c := range map[string]struct {
@@ -91,7 +91,8 @@ func TestAFaultMapsLittle(t *testing.T) {
 	}
 }
 
-// TestSplitLeavesMappings: a program that may have few mappings does not spend them here.
+// TestSplitLeavesMappings checks that a program with few mappings left does not spend
+// them here.
 func TestSplitLeavesMappings(t *testing.T) {
 	m, _ := mapFile(t)
 	mappings{m}.split(1, 32)
@@ -165,7 +166,7 @@ func present(t *testing.T, m mapping) (n int) {
 
 func TestMapped(t *testing.T) {
 	pages := newFilePages(time.Now())
-	kerneltest.Eventually(t, time.Minute, func() error { // collections of garbage map and drop pages
+	kerneltest.Eventually(t, time.Minute, func() error { // garbage collections map and drop pages
 		if got, want := pages.mapped()>>10, residentFile(t); got < want*3/4 || got > want*4/3 {
 			return fmt.Errorf("%d KiB of files are mapped, want %d", got, want)
 		}
@@ -181,7 +182,8 @@ func TestALimitAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What cannot be read is no reason to drop pages, which may have a debugger's breakpoints.
+// A file that cannot be read is no reason to drop pages, which may contain a debugger's
+// breakpoints.
 func TestPagesWithoutProcStay(t *testing.T) {
 	pages := &filePages{statm: -1, status: -1}
 	if n := pages.mapped(); n != 0 || !pages.traced() {

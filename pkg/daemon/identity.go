@@ -16,8 +16,8 @@ import (
 // machineIDFile has an ID that lasts as long as the machine's installation.
 const machineIDFile = "/etc/machine-id"
 
-// identify returns this node's identity, from flags or else from the machine itself.
-// Its ID marks its lease: without one, two nodes could not distinguish their leases.
+// identify returns this node's identity, from flags or from the machine itself. Its ID
+// marks its lease: without one, two nodes could not tell their leases apart.
 func identify(o options.Node) (subnet.Node, error) {
 	n := subnet.Node{ID: o.ID, Name: o.Name}
 	if n.ID == "" {

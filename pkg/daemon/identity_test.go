@@ -7,7 +7,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestIdentify checks that settings override what the machine says of itself.
+// TestIdentify checks that settings override the machine's own identity.
 func TestIdentify(t *testing.T) {
 	n, err := identify(options.Node{ID: "machine", Name: "host"})
 	if err != nil || n != (subnet.Node{ID: "machine", Name: "host"}) {
@@ -17,6 +17,6 @@ func TestIdentify(t *testing.T) {
 		t.Errorf("without a name: %+v, %v", n, err)
 	}
 	if _, err := identify(options.Node{ID: "a\nb"}); err == nil {
-		t.Error("an ID of two lines is taken")
+		t.Error("an ID of two lines is accepted")
 	}
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // saveMemory keeps this process small, because it shares the host with containers.
-// Without profiled, it keeps no profile of the memory. It returns the pages of the
-// program's file, which it limits periodically. Work that uses much of the program
-// limits them between its parts, too.
+// Without profiled, it disables the memory profile. It returns the pages of the
+// program's file, which it limits periodically. Work that uses much of the program also
+// limits them between its parts.
 func saveMemory(profiled bool) *filePages {
 	if !profiled {
 		runtime.MemProfileRate = 0
@@ -30,7 +30,7 @@ func saveMemory(profiled bool) *filePages {
 	})
 	go pages.keepLimit()
 	time.AfterFunc(startTime, func() {
-		debug.FreeOSMemory() // its collection also ends startGarbage, if none did before
+		debug.FreeOSMemory() // its collection also ends startGarbage, unless an earlier one did
 		pages.drop()
 	})
 	return pages
@@ -52,22 +52,24 @@ func live() uint64 {
 }
 
 const (
-	// startGarbage is the GOGC until the first garbage collection. It comes when the heap
-	// has three times the runtime's minimum, 12 MiB: a start with few peers needs none.
+	// startGarbage is the GOGC until the first garbage collection. That happens when
+	// the heap has three times the runtime's minimum, 12 MiB. A start with few peers
+	// does not reach that.
 	startGarbage = 300
-	// listGarbage is the GOGC from then on, while a long list is read and applied. It
-	// stays so for a large heap, which a later list would collect too often.
+	// listGarbage is the GOGC from then on, while a long list is read and applied. A
+	// large heap keeps it, because a later list would otherwise cause too many
+	// collections.
 	listGarbage = 40
-	// garbage is the GOGC after the start while less than smallHeap is in use. To collect
-	// that costs little.
+	// garbage is the GOGC after the start while less than smallHeap is in use, because
+	// collecting that costs little.
 	garbage   = 20
 	smallHeap = 16 << 20
-	// startTime is some time after the start. What only the start needed goes back to
-	// the kernel then.
+	// startTime is when a start is over. Memory that only the start needed then goes
+	// back to the kernel.
 	startTime = 3 * time.Second
 )
 
-// afterGC calls do after each garbage collection, one call after the other.
+// afterGC calls do after each garbage collection. The calls do not overlap.
 func afterGC(do func()) {
 	runtime.AddCleanup(new(canary), func(do func()) {
 		do()
@@ -75,6 +77,6 @@ func afterGC(do func()) {
 	}, do)
 }
 
-// canary is garbage from the beginning. It is large enough not to share its memory
+// canary is unreachable from the beginning. It is so large that it shares no memory
 // block with living objects.
 type canary [16]byte

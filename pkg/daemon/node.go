@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// unready is how long a network may fail before its Node says so. Such a Node gets no
-	// more pods.
+	// unready is how long a network may fail before its Node reports that. Such a Node
+	// gets no more pods.
 	unready = 15 * time.Second
 	// pollInterval is how often we poll what sends no change notification.
 	pollInterval = 5 * time.Second
 	// conditionPause is the shortest time between two restores of a condition that
-	// others change.
+	// another program changes.
 	conditionPause = 30 * time.Second
 	// eventLimit is the time limit of the API server for an event. An event is for
 	// people, and the log has the same text.
@@ -30,7 +30,7 @@ const (
 	longestMessage = 1000
 )
 
-// cluster receives what is reported of a Node.
+// cluster receives the reports about a Node.
 type cluster interface {
 	SetNetworkUnavailable(ctx context.Context, c kube.Condition) error
 	Event(ctx context.Context, warning bool, why, message string) error

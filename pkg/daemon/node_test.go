@@ -141,8 +141,8 @@ func TestNodeReportsItsNetwork(t *testing.T) {
 	})
 }
 
-// TestNodeReportsTextSeldom checks that a text that changes all the time is not written all
-// the time.
+// TestNodeReportsTextSeldom checks that a condition whose text changes all the time is
+// not written each time.
 func TestNodeReportsTextSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), unready+3*conditionPause+conditionPause/2)

@@ -17,7 +17,7 @@ func CheckPrivileges() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData // for 64 capabilities, the lower half first
 	if err := unix.Capget(&header, &sets[0]); err != nil {
-		return nil // what needs the capability fails later, and reports it
+		return nil // operations that need the capability fail later, and are reported
 	}
 	return checkPrivileges(os.Geteuid(), sets[0].Effective)
 }

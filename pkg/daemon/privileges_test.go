@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestUsersWithoutTheCapabilityAreRefused: neither root nor a user with CAP_NET_ADMIN is.
+// TestUsersWithoutTheCapabilityAreRefused checks that root and users with CAP_NET_ADMIN
+// are accepted, and that others are refused.
 func TestUsersWithoutTheCapabilityAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		user         int

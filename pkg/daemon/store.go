@@ -89,8 +89,8 @@ func openNodeStore(ctx context.Context, o options.Options) (nodeStore, error) {
 	return p, nil
 }
 
-// hints passes on what the store knows of this host, at first and after each change.
-// It is nil if the store knows nothing.
+// hints reports the store's facts about this host to a function, at first and after
+// each change. It is nil if the store has none.
 func (p nodeStore) hints(o options.Uplink) func(context.Context, func(hostif.Spec)) {
 	if p.nodes == nil {
 		return nil
@@ -100,15 +100,15 @@ func (p nodeStore) hints(o options.Uplink) func(context.Context, func(hostif.Spe
 		for known := (*kube.Facts)(nil); ; known = &facts {
 			var err error
 			if facts, err = p.nodes.Facts(ctx, known); err != nil {
-				return // it ends only with ctx
+				return // it ends only when ctx ends
 			}
 			to(withFacts(p.uplinks, facts, o.External))
 		}
 	}
 }
 
-// withFacts returns a spec with the cluster's facts. An annotation that a person
-// wrote to this very Node overrides a flag, which usually all nodes share.
+// withFacts returns a spec with the cluster's facts. An annotation that a person wrote
+// to this Node overrides a flag, because usually all nodes have the same flags.
 func withFacts(spec hostif.Spec, facts kube.Facts, external bool) hostif.Spec {
 	spec.NodeIP, spec.Published = facts.Internal, facts.Overwrite
 	for f := range subnet.Families {

@@ -17,8 +17,8 @@ const (
 	flannelKeyFile     = "/run/flannel/wgkey"
 )
 
-// wireguardKeys has the secrets of WireGuard. The node's key is read, taken over or made
-// when a backend needs it first, so that other nodes have no such file.
+// wireguardKeys has the secrets of WireGuard. It reads, takes over or makes the node's
+// key when a backend first needs it, so that other nodes have no key file.
 type wireguardKeys struct {
 	wgkey.Ring
 	dir          string
@@ -39,7 +39,7 @@ func newWireGuardKeys(dir, node string) *wireguardKeys {
 }
 
 // key returns the public key of an instance of this node. Where the instance has no
-// name, as in Kubernetes, the node's ID distinguishes it from its copies.
+// name, as in Kubernetes, the node's ID distinguishes the node from its copies.
 func (k *wireguardKeys) key(instance string) (netstate.PublicKey, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"github.com/tulle-net/tulle/pkg/wgkey"
 )
 
-// TestWireGuardKeyIsMadeWhenItIsNeeded keeps one key for each instance of a node, and
-// gives the kernel its private part.
+// TestWireGuardKeyIsMadeWhenItIsNeeded checks that each instance of a node has one
+// lasting key, and that the kernel gets its private part.
 func TestWireGuardKeyIsMadeWhenItIsNeeded(t *testing.T) {
 	t.Setenv(flannelKeyVariable, filepath.Join(t.TempDir(), "none"))
 	dir := filepath.Join(t.TempDir(), "state")
 	k := newWireGuardKeys(dir, "node-1")
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("there is a folder that no backend needs")
+		t.Error("the state folder exists although no backend needs it")
 	}
 	first, err := k.key("")
 	if err != nil {

@@ -11,40 +11,41 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Secrets has the keys that netstate only refers to. It is asked while a plan is
-// applied, and must not call the Kernel.
+// Secrets has the keys that netstate only refers to. The Kernel calls it while it
+// applies a plan. It must not call the Kernel.
 type Secrets interface {
 	// PrivateKey returns the private key that belongs to a public one.
 	PrivateKey(public netstate.PublicKey) (key [32]byte, ok bool)
-	// PSK returns the preshared key with a reference.
+	// PSK returns the preshared key that has a reference.
 	PSK(ref netstate.PSK) (key [32]byte, ok bool)
 }
 
-// UseSecrets says where the keys of wireguard devices are. Without, none can be made.
+// UseSecrets sets where the Kernel gets the keys of wireguard devices. Without it, no
+// such device can be made.
 func (k *Kernel) UseSecrets(s Secrets) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.wireguard.secrets = s
 }
 
-// wireguard configures and reads the wireguard devices of a namespace. Its socket is
-// opened when the first device is there.
+// wireguard configures and reads the wireguard devices of a namespace. It opens its
+// socket for the first device.
 type wireguard struct {
 	secrets Secrets
 	conn    *conn
 	family  uint16
-	// given has the endpoint that was set last for a peer.
+	// given has the endpoint that was last set for each peer.
 	given map[netstate.Key]endpoint
 }
 
-// endpoint is one that was set for a peer. While it is roamed, the peer has proved to be
-// elsewhere since.
+// endpoint is an endpoint that was set for a peer. roamed means that the peer has since
+// proved to be elsewhere.
 type endpoint struct {
 	set    netip.AddrPort
 	roamed bool
 }
 
-// open returns the socket. The kernel loads its module when the family is asked for.
+// open returns the socket. The kernel loads its module when open asks for the family.
 func (w *wireguard) open(namespace string) (*conn, error) {
 	if w.conn != nil {
 		return w.conn, nil
@@ -79,8 +80,8 @@ func (w *wireguard) close() {
 	w.conn = nil
 }
 
-// check closes the socket if err is that of a family that is gone: the module was loaded
-// again, and has another number now. The next call asks for it.
+// check closes the socket if err means that the family is gone: the module was loaded
+// again, so the family has another number. The next call asks for the number again.
 func (w *wireguard) check(err error) {
 	if errors.Is(err, unix.ENOENT) {
 		w.close()
@@ -112,7 +113,7 @@ func (w *wireguard) configure(namespace string, l netstate.Link) error {
 	return err
 }
 
-// inUse says what to do about a port that another program listens on.
+// inUse returns the error for a port that another program uses, with the fix.
 func inUse(l netstate.Link, err error) error {
 	return fmt.Errorf("%w: another program uses UDP port %d; find it with «ss -lun sport = %d», then stop it or give this network another ListenPort",
 		err, l.WireGuard.Port, l.WireGuard.Port)
@@ -130,7 +131,7 @@ func (w *wireguard) privateKey(l netstate.Link) (key [32]byte, err error) {
 	return key, nil
 }
 
-// forget drops what is known of the peers of a link that was deleted.
+// forget drops the endpoints of the peers of a deleted link.
 func (w *wireguard) forget(link string) {
 	for k := range w.given {
 		if k.Name == link {
@@ -140,8 +141,8 @@ func (w *wireguard) forget(link string) {
 }
 
 // note compares a peer of a dump with the endpoint that was set for it. A peer that
-// proved to be elsewhere has roamed. If none was set in this process, it has if it can
-// still be talked to: an earlier process has set another.
+// proved to be elsewhere has roamed. If this process set no endpoint, an earlier
+// process set one: the peer has roamed if its session still lives.
 func (w *wireguard) note(p *netstate.WGPeer, handshake time.Time) {
 	k := p.Key()
 	is, known := w.given[k]
@@ -156,8 +157,8 @@ func (w *wireguard) note(p *netstate.WGPeer, handshake time.Time) {
 	}
 }
 
-// applyWireGuard creates or changes one wireguard device. It is configured before it is
-// up, so that it is never up on a random port.
+// applyWireGuard creates or changes one wireguard device. It configures the device
+// before setting it up, so that the device never listens on a random port.
 func (k *Kernel) applyWireGuard(l netstate.Link) error {
 	is, index, err := k.link(l.Name)
 	switch {
@@ -191,7 +192,7 @@ func (k *Kernel) applyWireGuard(l netstate.Link) error {
 	return k.startWireGuard(l, is, index)
 }
 
-// startWireGuard changes the rest of a device, which brings it up.
+// startWireGuard sets the remaining attributes of a device, which brings it up.
 func (k *Kernel) startWireGuard(l, is netstate.Link, index int) error {
 	err := k.changeLink(l, is, index)
 	if errors.Is(err, unix.EADDRINUSE) {

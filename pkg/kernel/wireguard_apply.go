@@ -12,17 +12,17 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// errNoPeer is why a prefix is not given to a peer.
+// errNoPeer is the error for a prefix whose peer could not be set.
 var errNoPeer = errors.New("the peer could not be set")
 
-// wgApplier is the part of an applier that is for peers and prefixes.
+// wgApplier is the part of an applier for peers and prefixes.
 type wgApplier struct {
 	batch   []wgStep
-	refused map[netstate.Key]bool // peers that were refused in this Apply
+	refused map[netstate.Key]bool // peers that the kernel refused in this Apply
 	leaving map[netstate.Key]bool // peers that the plan deletes, with their prefixes
 }
 
-// wgStep is a step, with the endpoint that it sets, if any.
+// wgStep is a step, and the endpoint that it sets, if any.
 type wgStep struct {
 	op  netstate.Op
 	at  netip.AddrPort
@@ -47,7 +47,7 @@ func leavingPeers(p netstate.Plan) map[netstate.Key]bool {
 func (a *applier) addWireGuard(op netstate.Op) {
 	w := &a.wireguard
 	if len(w.batch) > 0 && kindOf(w.batch[0].op) != kindOf(op) {
-		a.flushWireGuard() // whether the peers were taken decides about the prefixes
+		a.flushWireGuard() // prefixes are added only to peers that the kernel accepted
 	}
 	s := wgStep{op: op}
 	switch o := op.Object.(type) {
@@ -60,7 +60,8 @@ func (a *applier) addWireGuard(op netstate.Op) {
 			a.refuse(op, err)
 			return
 		}
-		// What we said before does not overrule what the peer has shown since.
+		// An endpoint that we set before does not override where the peer has proved to
+		// be since.
 		before := a.k.wireguard.given[o.Key()]
 		if op.Verb != netstate.Replace || !before.roamed || before.set != o.Endpoint {
 			s.at = o.Endpoint
@@ -82,7 +83,7 @@ func (a *applier) addWireGuard(op netstate.Op) {
 
 func kindOf(op netstate.Op) netstate.Kind { return op.Object.Key().Kind }
 
-// refuse records that a step failed, and that its peer must get no prefixes.
+// refuse records that a step failed, so that its peer gets no prefixes.
 func (a *applier) refuse(op netstate.Op, err error) {
 	a.fail(op, err)
 	if kindOf(op) == netstate.KindWGPeer {
@@ -137,7 +138,7 @@ func (a *applier) flushWireGuard() {
 		case e == nil || s.op.Verb == netstate.Delete && absent(e):
 			w.record(s)
 		case errors.Is(e, syscall.EOPNOTSUPP):
-			a.refuse(s.op, fmt.Errorf("%w: link %s is no wireguard device", e, netstate.LinkOf(s.op.Object)))
+			a.refuse(s.op, fmt.Errorf("%w: link %s is not a wireguard device", e, netstate.LinkOf(s.op.Object)))
 		default:
 			a.refuse(s.op, e)
 		}
@@ -145,7 +146,7 @@ func (a *applier) flushWireGuard() {
 	clear(batch)
 }
 
-// record notes the endpoint that a step has set.
+// record remembers the endpoint that a step has set.
 func (w *wireguard) record(s wgStep) {
 	p, ok := s.op.Object.(netstate.WGPeer)
 	switch {
@@ -157,8 +158,8 @@ func (w *wireguard) record(s wgStep) {
 	}
 }
 
-// dumpWireGuard returns what a wireguard device has beyond other links, and appends
-// its peers and prefixes to out.
+// dumpWireGuard returns the attributes that a wireguard device has in addition to those
+// of other links. It appends the device's peers and prefixes to out.
 func (k *Kernel) dumpWireGuard(ctx context.Context, link string, out []netstate.Object) (device netstate.WireGuard, all []netstate.Object, err error) {
 	begin := len(out)
 	err = k.readWireGuard(ctx, link, func() { out = out[:begin] }, func(got wgMessage) {

@@ -14,14 +14,15 @@ import (
 // genlHeader is the length of a generic netlink message's own header.
 const genlHeader = 4
 
-// wgDevice begins a message that changes a device. The kernel finds it by its name.
+// wgDevice begins a message that changes a device. The kernel identifies the device by
+// its name.
 func (w *writer) wgDevice(family uint16, link string, seq uint32) {
 	w.begin(family, 0, seq)
 	w.bytes(unix.WG_CMD_SET_DEVICE, unix.WG_GENL_VERSION, 0, 0)
 	w.attrString(unix.WGDEVICE_A_IFNAME, link)
 }
 
-// wgPeer opens one of the peers of a message. The caller closes it with endNest.
+// wgPeer opens one of the peers in a message. The caller closes it with endNest.
 func (w *writer) wgPeer(key [32]byte, flags uint32) (at int) {
 	at = w.nest(0)
 	w.attr(unix.WGPEER_A_PUBLIC_KEY, key[:])
@@ -51,20 +52,20 @@ func (w *writer) wgRequest(family uint16, op netstate.Op, psk [32]byte, at netip
 		w.endNest(peer)
 	case netstate.WGAllowed:
 		if op.Verb == netstate.Delete {
-			// Kernels before 6.16 cannot remove one prefix. All can move it to a peer that is
-			// removed in the same message.
+			// Kernels before 6.16 cannot remove a single prefix. All kernels can move
+			// it to a peer that the same message removes.
 			w.wgAllowed(sink, 0, o.Prefix)
 			w.endNest(w.wgPeer(sink, unix.WGPEER_F_REMOVE_ME))
 			break
 		}
-		// A peer that was made by this would lack its preshared key.
+		// A peer that the kernel created here would lack its preshared key.
 		w.wgAllowed(o.Peer.Bytes(), unix.WGPEER_F_UPDATE_ONLY, o.Prefix)
 	}
 	w.endNest(peers)
 	w.end()
 }
 
-// sink is a public key that has no private key.
+// sink is a public key without a private key.
 var sink = sha256.Sum256([]byte("tulle: the public key of no node"))
 
 func (w *writer) wgAllowed(key [32]byte, flags uint32, p netip.Prefix) {
@@ -108,7 +109,7 @@ func decodeSocketAddress(b []byte) netip.AddrPort {
 // wgMessage is one message of a device's dump.
 type wgMessage struct {
 	device  netstate.WireGuard
-	first   bool // it has the device's key and port
+	first   bool // whether it has the device's key and port
 	peers   []wgPeerEntry
 	allowed []netstate.WGAllowed
 }
@@ -138,8 +139,8 @@ func decodeWireGuard(b []byte, link string) (m wgMessage) {
 	return m
 }
 
-// addPeer reads a peer. One that began in the message before has only more prefixes
-// here.
+// addPeer reads a peer. If the peer began in the previous message, this one only has
+// more of its prefixes.
 func (m *wgMessage) addPeer(b []byte, link string) {
 	p := wgPeerEntry{WGPeer: netstate.WGPeer{Link: link}}
 	begins := false

@@ -22,7 +22,7 @@ func bodyOf(t testing.TB, w *writer) []byte {
 	t.Helper()
 	for m := range messages(w.buf) {
 		if int(native.Uint32(w.buf)) != len(w.buf) {
-			t.Fatalf("the message says %d bytes and has %d", native.Uint32(w.buf), len(w.buf))
+			t.Fatalf("the message's header has the length %d, and the message %d", native.Uint32(w.buf), len(w.buf))
 		}
 		return m.body
 	}
@@ -30,8 +30,8 @@ func bodyOf(t testing.TB, w *writer) []byte {
 	return nil
 }
 
-// TestWireGuardMessages reads what was written for the kernel, which answers in the same
-// format.
+// TestWireGuardMessages decodes the messages that were encoded for the kernel, which
+// answers in the same format.
 func TestWireGuardMessages(t *testing.T) {
 	at4, at6 := netip.MustParseAddrPort("192.0.2.7:51820"), netip.MustParseAddrPort("[2001:db8::7]:51821")
 	secret := [32]byte{7}
@@ -62,7 +62,7 @@ func TestWireGuardMessages(t *testing.T) {
 	w.wgRequest(30, netstate.Op{Verb: netstate.Delete, Object: allowed}, secret, at4, 1)
 	m := decodeWireGuard(bodyOf(t, &w), "tulle-wg")
 	if len(m.peers) != 0 || len(m.allowed) != 1 || m.allowed[0].Peer.Bytes() != sink || m.allowed[0].Prefix != allowed.Prefix {
-		t.Errorf("to delete a prefix it says %+v", m)
+		t.Errorf("to delete a prefix, the message is %+v", m)
 	}
 	if strings.Contains(string(w.buf), string(secret[:])) {
 		t.Error("a deletion has the preshared key")
@@ -106,8 +106,8 @@ func FuzzDecodeWireGuard(f *testing.F) {
 	})
 }
 
-// TestRoamedIsWhatThePeerProved decides about endpoints that differ from the one that was
-// set.
+// TestRoamedIsWhatThePeerProved checks for endpoints that differ from the one that was
+// set whether the peer has roamed.
 func TestRoamedIsWhatThePeerProved(t *testing.T) {
 	set, other := netip.MustParseAddrPort("192.0.2.7:51820"), netip.MustParseAddrPort("192.0.2.9:4711")
 	now, long := time.Now(), time.Now().Add(-time.Hour)
@@ -140,13 +140,14 @@ func TestRoamedIsWhatThePeerProved(t *testing.T) {
 				t.Error("forgot another link's")
 			}
 			if w.forget("tulle-wg"); len(w.given) != 0 {
-				t.Error("remembers what is gone")
+				t.Error("it remembers a peer that is gone")
 			}
 		})
 	}
 }
 
-// TestWireGuardNeedsItsPrivateKey makes no device that could not encrypt.
+// TestWireGuardNeedsItsPrivateKey checks that a device without a known private key is
+// not made.
 func TestWireGuardNeedsItsPrivateKey(t *testing.T) {
 	ns := kerneltest.NewNS(t, "host")
 	k := open(t, ns)
@@ -166,8 +167,9 @@ type ring struct{}
 func (ring) PrivateKey(netstate.PublicKey) (key [32]byte, ok bool) { return [32]byte{8}, true }
 func (ring) PSK(netstate.PSK) (key [32]byte, ok bool)              { return [32]byte{8}, true }
 
-// TestWireGuardIsAskedForAgain: the module was unloaded and loaded again, so its family has
-// another number. The first request that fails for that makes the next one ask for it.
+// TestWireGuardIsAskedForAgain unloads the module and loads it again, so that its
+// family has another number. The first request fails for that reason, and the next one
+// asks for the number again.
 func TestWireGuardIsAskedForAgain(t *testing.T) {
 	k := open(t, kerneltest.NewNS(t, "host"))
 	k.UseSecrets(ring{})

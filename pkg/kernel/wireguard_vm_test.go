@@ -18,7 +18,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/wgkey"
 )
 
-// secret is the preshared key of those peers that have one.
+// secret is the preshared key of the peers that have one.
 const secret = "AQIDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
 // keys returns the keys of the nodes 1 to n, by their public ones.
@@ -51,7 +51,8 @@ func wgHost(t *testing.T, nodes int) (*kerneltest.NS, *Kernel, []netstate.Public
 	return ns, k, public, psk
 }
 
-// settle brings the kernel to want and expects a second dump to differ in nothing.
+// settle applies want to the kernel, and checks that a second dump does not differ from
+// it.
 func settle(t *testing.T, k *Kernel, want *netstate.State) netstate.Plan {
 	t.Helper()
 	p := netstate.Diff(want, dump(t, k, want))
@@ -81,7 +82,7 @@ func TestWireGuardHoldsWhatIsWanted(t *testing.T) {
 	if plan := settle(t, k, netstate.Of(all...)); len(plan) != len(all) {
 		t.Errorf("it took %d steps:\n%s", len(plan), plan)
 	}
-	// A second process finds the same.
+	// A second process finds the same state.
 	other := open(t, ns)
 	if plan := netstate.Diff(netstate.Of(all...), dump(t, other, netstate.Of(all...))); len(plan) > 0 {
 		t.Errorf("another process wants\n%s", plan)
@@ -120,7 +121,7 @@ func TestWireGuardHoldsWhatIsWanted(t *testing.T) {
 	}
 }
 
-// TestWireGuardFailures refuses what cannot be, each step by itself.
+// TestWireGuardFailures checks that impossible steps fail one by one.
 func TestWireGuardFailures(t *testing.T) {
 	ns, k, key, _ := wgHost(t, 3)
 	apply := func(verb netstate.Verb, objects ...netstate.Object) (failures netstate.Failures) {
@@ -157,11 +158,11 @@ func TestWireGuardFailures(t *testing.T) {
 	ns.IP(t, "link add d0 type dummy")
 	onDummy := good
 	onDummy.Link = "d0"
-	if f := apply(netstate.Create, onDummy); len(f) != 1 || !errors.Is(f, unix.EOPNOTSUPP) || !strings.Contains(f.Error(), "link d0 is no wireguard device") {
+	if f := apply(netstate.Create, onDummy); len(f) != 1 || !errors.Is(f, unix.EOPNOTSUPP) || !strings.Contains(f.Error(), "link d0 is not a wireguard device") {
 		t.Errorf("on another kind of device: %v", f)
 	}
 
-	// A second device cannot have the port, and does not look as if it had.
+	// A second device cannot have the port, and a dump does not show it with that port.
 	rival := wgLink("tulle6-wg", key[2], 51820)
 	for range 2 {
 		if f := apply(netstate.Create, rival); len(f) != 1 || !errors.Is(f, unix.EADDRINUSE) || !strings.Contains(f.Error(), "ss -lun sport = 51820") {
@@ -184,7 +185,7 @@ func TestWireGuardFailures(t *testing.T) {
 	settle(t, k, netstate.Of(link, good, toGood, rival))
 }
 
-// TestWireGuardCarriesAndRoams joins two hosts, one of which gets another address.
+// TestWireGuardCarriesAndRoams connects two hosts, one of which gets another address.
 func TestWireGuardCarriesAndRoams(t *testing.T) {
 	a, b := kerneltest.NewNS(t, "a"), kerneltest.NewNS(t, "b")
 	a.IP(t, "link add eth0 type veth peer name eth0 netns "+b.Name)
@@ -237,7 +238,7 @@ func TestWireGuardCarriesAndRoams(t *testing.T) {
 	}
 	a.IP(t, "route del 10.5.9.0/24 dev tulle-wg")
 
-	// B gets another address, and A learns it from B.
+	// B gets another address, and A learns it from B's packets.
 	b.IP(t, "addr del 198.18.0.2/24 dev eth0")
 	b.IP(t, "addr add 198.18.0.9/24 dev eth0")
 	if !ping(b, "10.5.1.0", 60) {
@@ -258,7 +259,7 @@ func TestWireGuardCarriesAndRoams(t *testing.T) {
 	if plan := settle(t, ka, wantA); len(plan) > 0 {
 		t.Errorf("A would undo it:\n%s", plan)
 	}
-	// Another difference does not bring the old endpoint back, and nor does a restart.
+	// Neither another difference nor a restart restores the old endpoint.
 	peer := netstate.WGPeer{Link: "tulle-wg", Peer: key[2], Endpoint: netip.MustParseAddrPort("198.18.0.2:51820"), PSK: psk, Keepalive: 25}
 	wantA.Put(peer)
 	settle(t, ka, wantA)
@@ -270,7 +271,7 @@ func TestWireGuardCarriesAndRoams(t *testing.T) {
 	if plan := settle(t, restarted, wantA); len(plan) > 0 {
 		t.Errorf("after a restart A would undo it:\n%s", plan)
 	}
-	// Another lease does.
+	// A changed lease sets a new one.
 	peer.Endpoint = netip.MustParseAddrPort("198.18.0.7:51820")
 	apply(t, ka, netstate.Plan{{Verb: netstate.Replace, Object: peer}})
 	if p := at(ka); p != peer {
@@ -278,8 +279,8 @@ func TestWireGuardCarriesAndRoams(t *testing.T) {
 	}
 }
 
-// TestWireGuardOfManyPeers measures nothing reliably in an emulated machine: it sees
-// that batches, and dumps of many messages, are complete.
+// TestWireGuardOfManyPeers checks that batches, and dumps of many messages, are
+// complete. Its times mean little, because the machine is emulated.
 func TestWireGuardOfManyPeers(t *testing.T) {
 	const n = 1500
 	_, k, key, _ := wgHost(t, n)
@@ -287,7 +288,7 @@ func TestWireGuardOfManyPeers(t *testing.T) {
 	for i := 2; i <= n; i++ {
 		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}), 51820)
 		want.Put(netstate.WGPeer{Link: "tulle-wg", Peer: key[i], Endpoint: at})
-		for j := range 2 + 200/(1+i%200)/20 { // of some it takes more than a message
+		for j := range 2 + 200/(1+i%200)/20 { // some need more than one message
 			want.Put(netstate.WGAllowed{Link: "tulle-wg", Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(j), byte(i >> 8), byte(i)}), 32), Peer: key[i]})
 		}
 	}
@@ -302,8 +303,9 @@ func TestWireGuardOfManyPeers(t *testing.T) {
 	settle(t, k, netstate.Of(wgLink("tulle-wg", key[1], 51820)))
 }
 
-// TestWireGuardPredecessorsRoutesGo: flannel's route to the whole network has no gateway,
-// and so the scope link. A route with a protocol stays.
+// TestWireGuardPredecessorsRoutesGo checks that flannel's route to the whole network is
+// removed. It has no gateway, and therefore the scope link. A route with a protocol
+// stays.
 func TestWireGuardPredecessorsRoutesGo(t *testing.T) {
 	ns, k, key, _ := wgHost(t, 1)
 	link := wgLink("tulle-wg", key[1], 51820)
@@ -317,7 +319,7 @@ func TestWireGuardPredecessorsRoutesGo(t *testing.T) {
 	if plan := settle(t, k, want); len(plan) != 3 {
 		t.Errorf("it took the steps\n%s", plan)
 	}
-	ns.IP(t, "route del 10.7.0.0/16 dev tulle-wg") // it must be there
+	ns.IP(t, "route del 10.7.0.0/16 dev tulle-wg") // the route must exist
 	if out := ns.IP(t, "route show dev tulle-wg") + ns.IP(t, "-6 route show dev tulle-wg proto boot"); strings.Count(out, "\n") != 1 {
 		t.Errorf("there is\n%s", out)
 	}

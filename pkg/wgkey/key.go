@@ -1,5 +1,5 @@
-// Package wgkey keeps the WireGuard key of a node, and the secrets that kernels are
-// given. No error and no text of it quotes a secret.
+// Package wgkey keeps the WireGuard key of a node, and the secrets that kernels get.
+// Neither its errors nor the text forms of its types contain a secret.
 package wgkey
 
 import (
@@ -23,15 +23,15 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Private is a private key. Its text is that of its public key.
+// Private is a private key. Its text form is that of its public key.
 type Private struct {
 	secret hidden
 	public netstate.PublicKey
 }
 
-// hidden is a secret that no text shows, also where it is in an unexported field of
-// another type. There fmt calls no String. It follows a pointer to an array, but none to
-// an interface.
+// hidden is a secret that fmt does not print, even in an unexported field of another
+// type, where fmt does not call String. fmt follows a pointer to an array, but not one
+// to an interface.
 type hidden struct{ is unique.Handle[any] }
 
 func hide(secret [32]byte) hidden { return hidden{unique.Make[any](secret)} }
@@ -55,7 +55,7 @@ func New() Private {
 	}
 }
 
-// of returns the key with these bytes, which it brings into WireGuard's form.
+// of returns the key with these bytes, which it clamps as WireGuard does.
 func of(secret [32]byte) (Private, error) {
 	if secret == ([32]byte{}) {
 		return Private{}, errors.New("it is all zeros")
@@ -64,12 +64,12 @@ func of(secret [32]byte) (Private, error) {
 	secret[31] = secret[31]&127 | 64
 	k, err := ecdh.X25519().NewPrivateKey(secret[:])
 	if err != nil {
-		return Private{}, errors.New("it is no private key")
+		return Private{}, errors.New("it is not a private key")
 	}
 	return Private{hide(secret), netstate.PublicKeyOf([32]byte(k.PublicKey().Bytes()))}, nil
 }
 
-// ParsePrivate reads a key as WireGuard writes it, in base64.
+// ParsePrivate reads a key in WireGuard's format, which is base64.
 func ParsePrivate(text string) (Private, error) {
 	secret, err := parseSecret(text)
 	if err != nil {
@@ -90,7 +90,7 @@ func parseSecret(text string) (secret [32]byte, err error) {
 // Public returns the public key.
 func (p Private) Public() netstate.PublicKey { return p.public }
 
-// IsZero reports whether p is none.
+// IsZero reports whether p is the zero key.
 func (p Private) IsZero() bool { return p == Private{} }
 
 func (p Private) String() string { return "private key of " + p.public.String() }
@@ -104,7 +104,7 @@ func (p Private) MarshalJSON() ([]byte, error) { return json.Marshal(p.String())
 // Path returns the path of the key file in a state folder.
 func Path(dir string) string { return filepath.Join(dir, "wireguard-key") }
 
-// content is what the file holds.
+// content is the content of the key file.
 type content struct {
 	Version  int    `json:"version"`
 	Instance string `json:"instance"`
@@ -116,11 +116,11 @@ const (
 	mostFile = 4 << 10
 )
 
-// Open returns the key of the installation called instance from the file at path. If
-// there is none, it takes over the first key of predecessors, which are files with
-// nothing but a key, or makes a new one. It does the latter, too, if the file belongs to
-// another instance: that of which this machine's disk is a copy. An invalid file is an
-// error, because the peers know its key.
+// Open returns the key of the installation called instance from the file at path.
+// Without that file, it takes over the first valid key of predecessors, which are files
+// that contain only a key, or makes a new key. It also makes a new key if the file
+// belongs to another instance, because this machine's disk is then a copy of that
+// one's. An invalid file is an error, because the peers know the key that it had.
 func Open(path, instance string, predecessors ...string) (Private, error) {
 	text, err := read(path)
 	switch {
@@ -145,7 +145,7 @@ func Open(path, instance string, predecessors ...string) (Private, error) {
 	return key, save(path, instance, key)
 }
 
-// predecessor returns the first key of those files, if one has a valid key.
+// predecessor returns the first valid key in those files.
 func predecessor(paths []string) Private {
 	for _, path := range paths {
 		text, err := read(path)
@@ -167,7 +167,7 @@ func predecessor(paths []string) Private {
 
 // read returns the content of a regular file that is not large.
 func read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK: a pipe is refused without waiting for a writer
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK refuses a pipe without waiting for a writer
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func read(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no regular file")
+		return nil, errors.New("it is not a regular file")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, mostFile+1))
 	if err == nil && len(text) > mostFile {
@@ -187,7 +187,7 @@ func read(path string) ([]byte, error) {
 }
 
 func parse(text []byte) (c content, key Private, err error) {
-	if json.Unmarshal(text, &c) != nil { // the error could quote the secret
+	if json.Unmarshal(text, &c) != nil { // the decoder's error could quote the secret
 		return c, key, errors.New("it is not a key in JSON")
 	}
 	if c.Version != version {
@@ -209,7 +209,7 @@ func save(path, instance string, key Private) error {
 	return keepfile.WriteAtomic(path, append(text, '\n'), mode)
 }
 
-// mode is the file's: only root may read it.
+// mode is the mode of the file, which only root may read.
 const mode = 0o600
 
 // protect restores the file's mode, which a copy or a backup may have widened.

@@ -61,7 +61,8 @@ func FuzzParsePrivate(f *testing.F) {
 	})
 }
 
-// TestNoTextHasTheSecret prints keys in every way in which a mistake could.
+// TestNoTextHasTheSecret prints keys in every way in which code could print them by
+// mistake.
 func TestNoTextHasTheSecret(t *testing.T) {
 	k, err := ParsePrivate(alice)
 	if err != nil {
@@ -76,7 +77,7 @@ func TestNoTextHasTheSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	within := struct { // fmt does not ask the methods of what is in it
+	within := struct { // fmt does not call methods of unexported fields
 		key  Private
 		ring *Ring
 		keys map[string]Private
@@ -155,7 +156,7 @@ func TestKeyLasts(t *testing.T) {
 	if text := logs.String(); strings.Count(text, "open to other users") != 1 || !strings.Contains(text, "-rw-r--r--") {
 		t.Errorf("logged %s", text)
 	}
-	// A copy of the machine needs a key of its own, and keeps that.
+	// A copy of the machine makes a key of its own, and keeps it.
 	copied, err := Open(Path(dir), "two")
 	if err != nil || copied == k {
 		t.Errorf("a copy has %s, %v", copied, err)
@@ -189,7 +190,8 @@ func TestPredecessorsKeyIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestUnusableFileIsKept: the peers know the key that was in it.
+// TestUnusableFileIsKept checks that an invalid file is not replaced, because the peers
+// know the key that it had.
 func TestUnusableFileIsKept(t *testing.T) {
 	logtest.Capture(t, 0)
 	valid := `{"version":1,"instance":"one","private_key":"` + alice + `"}`
@@ -213,11 +215,11 @@ func TestUnusableFileIsKept(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, "one"); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, err := Open(path, "one"); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a pipe: %v", err)
 	}
 	notThere := filepath.Join(path, "below a file")
 	if _, err := Open(notThere, "one"); err == nil || os.IsNotExist(err) {
-		t.Errorf("%v is no %v", err, fs.ErrNotExist)
+		t.Errorf("got %v, want %v", err, fs.ErrNotExist)
 	}
 }

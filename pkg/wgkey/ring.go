@@ -8,14 +8,14 @@ import (
 )
 
 // Ring has the secrets to which the objects of a network refer. It is safe for
-// concurrent use. No text of it has a secret.
+// concurrent use. Its text form contains no secret.
 type Ring struct {
 	mu      sync.Mutex
 	private map[netstate.PublicKey]Private
 	psk     map[netstate.PSK]hidden
 }
 
-// Add adds a private key, and returns what refers to it.
+// Add adds a private key, and returns the public key, which refers to it.
 func (r *Ring) Add(key Private) netstate.PublicKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -28,7 +28,7 @@ func (r *Ring) Add(key Private) netstate.PublicKey {
 	return key.public
 }
 
-// AddPSK adds a preshared key in base64, and returns what refers to it.
+// AddPSK adds a preshared key in base64, and returns a reference to it.
 func (r *Ring) AddPSK(text string) (netstate.PSK, error) {
 	secret, err := parseSecret(text)
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *Ring) PrivateKey(public netstate.PublicKey) (key [32]byte, ok bool) {
 	return p.secret.bytes(), ok
 }
 
-// PSK returns the preshared key with a reference.
+// PSK returns the preshared key that has a reference.
 func (r *Ring) PSK(ref netstate.PSK) (key [32]byte, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -145,7 +145,7 @@ func (r *networkReader) get(p part) any {
 	return r.facts[p]
 }
 
-// read reads parts concurrently, and returns the most urgent error: see urgency.
+// read reads parts concurrently, and returns the most urgent error.
 func (r *networkReader) read(ctx context.Context, parts ...part) error {
 	errs := make([]error, len(parts))
 	var running sync.WaitGroup
@@ -161,7 +161,7 @@ func (r *networkReader) read(ctx context.Context, parts ...part) error {
 	return firstUrgent(errs)
 }
 
-// firstUrgent returns the first error. A denied read counts as the first one.
+// firstUrgent returns the most urgent error, or nil.
 func firstUrgent(errs []error) error {
 	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(failed) == 0 {

@@ -25,7 +25,7 @@ type networkBook struct {
 	running map[*networkReader]bool // complete readings, and whether a change made them stale
 	born    map[string]birth        // objects that the Client created in the last minute, by ID
 	answers map[string]string       // objects created with a client token, by ID
-	doubts  map[doubt]time.Time     // creations without an answer
+	doubts  map[doubt]time.Time     // times of creations without an answer
 }
 
 // birth is when an object was created, and with which tags.

@@ -38,10 +38,11 @@ type (
 	Made          = apply.Made
 )
 
-// ChangeNetwork makes one call of a step of an owner's plan. all has more than one object only if the call adds
-// rules to one security group, describes or removes them. A deletion succeeds if the object
-// does not exist. If the call names an object that the Client has just created, and AWS does not
-// know it yet, ChangeNetwork tries again for lagLimit.
+// ChangeNetwork makes one call of a step of an owner's plan. all has more than one
+// object only if the call adds, describes or removes rules of one security group. A
+// deletion succeeds if the object does not exist. If the call refers to an object that
+// the Client has just created, and AWS does not know that yet, ChangeNetwork retries
+// for lagLimit.
 func (c *Client) ChangeNetwork(ctx context.Context, o awsnet.Owner, call awsnet.Call, all ...NetworkChange) ([]Made, error) {
 	change, known := networkCalls[call.Action]
 	switch {

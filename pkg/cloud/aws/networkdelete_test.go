@@ -34,7 +34,7 @@ func TestNetworkKeepsAForeignRoute(t *testing.T) {
 			t.Error(err)
 		}
 		l.client.tables.mu.Lock()
-		clear(l.client.tables.reads) // routes that were read within the last second
+		clear(l.client.tables.reads) // otherwise it would use routes read within the last second
 		l.client.tables.mu.Unlock()
 	}
 }

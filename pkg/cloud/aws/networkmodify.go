@@ -171,7 +171,7 @@ func modifyNetworkEndpoint(c *Client, ctx context.Context, call awsnet.Call, x N
 	})
 }
 
-// tagNetwork sets tags of one object: those of the step, or those of a Tagging.
+// tagNetwork sets tags of one object: those of the step and, for a Tagging, its own.
 func tagNetwork(c *Client, ctx context.Context, call awsnet.Call, x NetworkChange) error {
 	tags := maps.Clone(x.Step.Tags)
 	id := x.ID
