@@ -48,8 +48,8 @@ func TestFirstStartBringsUpNetwork(t *testing.T) {
 	})
 }
 
-// TestSteadyNetworkCostsNothing: a network without changes writes no file, no kernel object and no log
-// line.
+// TestSteadyNetworkCostsNothing checks that a network without changes writes no file,
+// no kernel object and no log line.
 func TestSteadyNetworkCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -89,8 +89,8 @@ func TestRestartKeepsAll(t *testing.T) {
 	})
 }
 
-// TestEnvFileGivesSubnetBack: a node whose lease is gone requests the subnet in its env
-// file.
+// TestEnvFileGivesSubnetBack checks that a node whose lease is gone requests the subnet
+// in its env file.
 func TestEnvFileGivesSubnetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -158,8 +158,8 @@ func TestOutOfSubnets(t *testing.T) {
 	})
 }
 
-// TestChangedHostKeepsItsSubnet: after changes of the host's address and MTU the endpoint follows,
-// and the subnet stays.
+// TestChangedHostKeepsItsSubnet changes the host's address and MTU. The endpoint
+// follows, and the subnet stays.
 func TestChangedHostKeepsItsSubnet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -188,8 +188,8 @@ func TestChangedHostKeepsItsSubnet(t *testing.T) {
 	})
 }
 
-// TestLostUplinkChangesNothing: when the interface loses its address, the network stays as it is,
-// and the status reports it.
+// TestLostUplinkChangesNothing removes the interface's address. The network stays as it
+// is, and the status reports the loss.
 func TestLostUplinkChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -251,7 +251,7 @@ func TestHarmfulConfigChangeWaitsForRestart(t *testing.T) {
 				}
 				l.wantReady(false, "restart needed", c.restart)
 				if !l.view().Checks().Started() {
-					t.Error("what goes on as before is not there for others any more")
+					t.Error("the network works unchanged, but does not count as started")
 				}
 				if now := l.files.all(); now["/nowhere/subnet.env"] != files["/nowhere/subnet.env"] {
 					t.Errorf("the env file is %s", now["/nowhere/subnet.env"])
@@ -274,7 +274,8 @@ func TestHarmfulConfigChangeWaitsForRestart(t *testing.T) {
 	}
 }
 
-// TestRestartAppliesPendingConfig: a restart applies the config that waited for it.
+// TestRestartAppliesPendingConfig checks that a restart applies the config that waited
+// for it.
 func TestRestartAppliesPendingConfig(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -292,8 +293,8 @@ func TestRestartAppliesPendingConfig(t *testing.T) {
 	})
 }
 
-// TestBridgeOfAnotherSubnetIsReported: a container bridge with addresses of another subnet is reported with
-// the fix.
+// TestBridgeOfAnotherSubnetIsReported checks that the status reports a container bridge
+// with addresses of another subnet, and names the fix.
 func TestBridgeOfAnotherSubnetIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -333,7 +334,8 @@ func TestBlackholeDropsUnusedAddresses(t *testing.T) {
 	})
 }
 
-// TestFullDiskMakesNodeUnready: a full disk makes the node unready, and has no other effect.
+// TestFullDiskMakesNodeUnready checks that a full disk makes the node unready, and has
+// no other effect.
 func TestFullDiskMakesNodeUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -346,8 +348,8 @@ func TestFullDiskMakesNodeUnready(t *testing.T) {
 	})
 }
 
-// TestBootWithoutStoreUsesSavedNetwork: a host that boots while the store is down
-// comes up with the saved network, and follows the store once it is back.
+// TestBootWithoutStoreUsesSavedNetwork boots a host while the store is down. The host
+// uses the saved network, and follows the store once it is back.
 func TestBootWithoutStoreUsesSavedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -391,8 +393,8 @@ func TestBootWithoutStoreUsesSavedNetwork(t *testing.T) {
 	})
 }
 
-// TestStoreReplacesSavedNetwork: the store replaces everything that was saved. The
-// config has changed, and another node has the subnet.
+// TestStoreReplacesSavedNetwork checks that the store replaces everything that was
+// saved. The config has changed, and another node has the subnet.
 func TestStoreReplacesSavedNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -417,8 +419,9 @@ func TestStoreReplacesSavedNetwork(t *testing.T) {
 	})
 }
 
-// TestLostSubnetAppliesPendingConfig: a node loses its subnet while a changed config waits for
-// a restart. The config is applied, because a restart would cost nothing more.
+// TestLostSubnetAppliesPendingConfig takes a node's subnet while a changed config waits
+// for a restart. The node applies the config, because a restart would cost nothing
+// more.
 func TestLostSubnetAppliesPendingConfig(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -438,8 +441,8 @@ func TestLostSubnetAppliesPendingConfig(t *testing.T) {
 	})
 }
 
-// TestConfigChangesBeforeLease: the config changes after the store returned it and before the
-// lease.
+// TestConfigChangesBeforeLease changes the config after the store returned it and
+// before the lease.
 func TestConfigChangesBeforeLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)

@@ -13,8 +13,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestNotReadyBeforeFilesExist: at no moment is the status ready before the files
-// exist. What starts after the daemon reads them.
+// TestNotReadyBeforeFilesExist checks that the status is never ready before the files
+// exist, because programs that start after the daemon read them.
 func TestNotReadyBeforeFilesExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, "")
@@ -34,8 +34,8 @@ func TestNotReadyBeforeFilesExist(t *testing.T) {
 	})
 }
 
-// TestRefusedRouteOfOnePeer: the kernel refuses a peer's route for good. The node is
-// ready for all others, and the status reports it.
+// TestRefusedRouteOfOnePeer makes the kernel refuse a peer's route for ever. The node
+// is ready for all others, and the status reports the route.
 func TestRefusedRouteOfOnePeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -50,8 +50,8 @@ func TestRefusedRouteOfOnePeer(t *testing.T) {
 	})
 }
 
-// TestRefusedDeviceMakesNodeUnready: the kernel refuses the tunnel device, as without
-// CAP_NET_ADMIN. There is no network, and the node is not ready.
+// TestRefusedDeviceMakesNodeUnready makes the kernel refuse the tunnel device, as it
+// does without CAP_NET_ADMIN. There is no network, so the node is not ready.
 func TestRefusedDeviceMakesNodeUnready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -69,8 +69,8 @@ func TestRefusedDeviceMakesNodeUnready(t *testing.T) {
 	})
 }
 
-// TestCopiedMachineIgnoresSavedNetwork: a machine that was copied with its state
-// folder becomes a node of its own.
+// TestCopiedMachineIgnoresSavedNetwork checks that a machine that was copied with its
+// state folder becomes a node of its own.
 func TestCopiedMachineIgnoresSavedNetwork(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestCopiedMachineIgnoresSavedNetwork(t *testing.T) {
 	}
 }
 
-// TestFilesNeverMixTwoNetworks: the store returns with another network while leasing
-// takes long. The files never mix the two.
+// TestFilesNeverMixTwoNetworks brings the store back with another network, while
+// leasing takes long. The files never mix the two.
 func TestFilesNeverMixTwoNetworks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -121,7 +121,8 @@ func TestFilesNeverMixTwoNetworks(t *testing.T) {
 	})
 }
 
-// TestStoreWithoutLeaseIsReported: a store returns its config, and then no lease.
+// TestStoreWithoutLeaseIsReported runs with a store that returns its config, and then
+// no lease.
 func TestStoreWithoutLeaseIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -141,8 +142,8 @@ func TestStoreWithoutLeaseIsReported(t *testing.T) {
 	})
 }
 
-// TestStuckDiskDelaysNoPeer: the disk of the files hangs, and peers are followed
-// meanwhile.
+// TestStuckDiskDelaysNoPeer hangs the disk of the files. Meanwhile the node follows its
+// peers.
 func TestStuckDiskDelaysNoPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -159,7 +160,7 @@ func TestStuckDiskDelaysNoPeer(t *testing.T) {
 	})
 }
 
-// TestWatchIsRestarted: the store's watch ends, and is restarted.
+// TestWatchIsRestarted ends the store's watch, and checks that it is restarted.
 func TestWatchIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)

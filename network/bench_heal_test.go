@@ -10,7 +10,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// heal is how long it takes to restore what another program deleted.
+// heal is how long it takes to restore an object that another program deleted.
 type heal struct {
 	what  string
 	peers int
@@ -51,16 +51,16 @@ func (m *heal) measure(t *testing.T, kind netstate.Kind, times int) {
 	for i := range times {
 		m.took = append(m.took, h.heal(victims[i%len(victims)]))
 		if kind == netstate.KindLink || kind == netstate.KindAddr {
-			h.want(entries) // everything that went with it is back
-			// Expensive repairs get one turn a second.
+			h.want(entries) // everything that was deleted with it is restored
+			// The budget allows one expensive repair a second.
 			<-time.After(max(budget.Turn, 5*h.loop.Status().ResyncTook))
 		}
 	}
 	h.want(entries)
 }
 
-// heal deletes o as another program would, and returns the time from the beginning of
-// that until everything is restored.
+// heal deletes o as another program would, and returns the time from then until
+// everything is restored.
 func (h *benchHost) heal(o netstate.Object) time.Duration {
 	h.t.Helper()
 	healed := h.tap.await(o.Key())

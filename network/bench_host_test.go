@@ -21,8 +21,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// benchHost is a node with a real kernel in a fresh namespace. Its peers exist only
-// as leases; no peer gets a packet.
+// benchHost is a node with a real kernel in a fresh namespace. Its peers are only
+// leases; they get no packets.
 type benchHost struct {
 	*node
 	tap      *tap
@@ -98,7 +98,7 @@ func (h *benchHost) crowd(first, count int) []subnet.Lease {
 	return leases
 }
 
-// entries returns what the kernel must hold for leases.
+// entries returns the objects that the kernel must hold for leases.
 func (h *benchHost) entries(leases []subnet.Lease, spread bool) []netstate.Object {
 	h.t.Helper()
 	var all []netstate.Object
@@ -128,7 +128,7 @@ func (h *benchHost) apply(v netstate.Verb, objects []netstate.Object) {
 	}
 }
 
-// dump returns what the kernel holds of ours.
+// dump returns our objects in the kernel.
 func (h *benchHost) dump() []netstate.Object {
 	h.t.Helper()
 	objects, err := h.stranger.Dump(context.Background(), h.scope())
@@ -148,8 +148,8 @@ func (h *benchHost) scope() netstate.Scope {
 	return s
 }
 
-// want fails unless the kernel holds entries and the host's own objects, and nothing
-// more of ours.
+// want fails the test unless the kernel holds entries and the host's own objects, and
+// no other object of ours.
 func (h *benchHost) want(entries []netstate.Object) {
 	h.t.Helper()
 	want := netstate.Of(append(h.backend.Host(h.own), entries...)...)
@@ -238,8 +238,8 @@ func (h *benchHost) tool(name string, args ...string) {
 	}
 }
 
-// tap is the kernel as the loop sees it. A benchmark uses it to lose events, and to
-// see when the loop has done something.
+// tap is the kernel as the loop sees it. With it, a benchmark loses events, and waits
+// until the loop has reached a state.
 type tap struct {
 	*kernel.Kernel
 
@@ -289,8 +289,8 @@ func (k *tap) Apply(ctx context.Context, p netstate.Plan) error {
 	return err
 }
 
-// deafen loses all events from now on. It returns a channel that is closed at the
-// lost event of key until.
+// deafen loses all events from now on. It returns a channel that is closed when the
+// event of key until is lost.
 func (k *tap) deafen(until netstate.Key) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()

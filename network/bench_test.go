@@ -18,15 +18,15 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-var benchPeers = flag.String("peers", "", "measure in networks of so many peers, as in 1000,10000, and print tables")
+var benchPeers = flag.String("peers", "", "sizes of networks to measure, such as 1000,10000; prints tables")
 
-// scale is how much is measured. Without -peers everything is measured once in two
-// small networks, as a test.
+// scale is what a benchmark measures. Without -peers, it measures everything once in
+// two small networks, as a test of itself.
 type scale struct {
 	sizes  []int // of the networks
 	most   int   // largest size of the closer measurements
 	rounds func(peers int) int
-	each   int // repetitions of what is quick
+	each   int // repetitions of quick measurements
 	to     io.Writer
 }
 
@@ -56,7 +56,7 @@ func benchScale(t *testing.T) scale {
 	return s
 }
 
-// TestBench measures a node and, in turn, iproute2's batch mode with the same entries
+// TestBench measures a node and, in turns, iproute2's batch mode with the same entries
 // in an equal namespace.
 func TestBench(t *testing.T) {
 	s := benchScale(t)
@@ -173,7 +173,8 @@ func (h *benchHost) dumpDiff(leases []subnet.Lease, spread bool) func() {
 	}
 }
 
-// tulleDrift deletes 1 % as another program while the loop gets no events.
+// tulleDrift deletes 1 % of the objects as another program would, while the loop gets
+// no events.
 func (r *run) tulleDrift(t *testing.T, h *benchHost, leases []subnet.Lease, check bool) {
 	missing := h.entries(onePercent(leases), r.spread())
 	last := netstate.Neigh{Link: "eth0", IP: h.own.PublicIP[subnet.IPv4].Prev(), MAC: netstate.MAC{0x3a}}
@@ -326,7 +327,7 @@ func liveHeap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// sample is one thing timed repeatedly.
+// sample is the durations of one thing that was measured repeatedly.
 type sample []time.Duration
 
 // time times a long operation. It begins without garbage, like the other side.

@@ -11,8 +11,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// bridgeFixes has the bridges that containers usually join, and how to give each an
-// address of this node's subnet.
+// bridgeFixes has the bridges that containers usually join, and the commands that give
+// each an address of this node's subnet.
 var bridgeFixes = map[string]string{
 	"cni0":    "with the daemon's CNI configuration, the next container corrects it; otherwise, once no container uses it: ip link delete cni0",
 	"docker0": "start docker with the env file's values: dockerd --bip=$FLANNEL_SUBNET --mtu=$FLANNEL_MTU",

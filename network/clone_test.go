@@ -53,8 +53,8 @@ func (l *life) cloneOf() *status.Clone {
 	return l.agent.Report(l.t.Context()).Clone
 }
 
-// TestCloneIsReportedWhileItLives starts a machine whose ID a living machine has. The clone is reported
-// while that is so.
+// TestCloneIsReportedWhileItLives starts a machine whose ID a living machine has. The
+// status reports the clone as long as both live.
 func TestCloneIsReportedWhileItLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
@@ -91,7 +91,7 @@ func TestCloneIsReportedWhileItLives(t *testing.T) {
 		l.store.Put(first)
 		l.soon()
 		if c := l.cloneOf(); c != nil {
-			t.Errorf("it is a clone of %+v still", c)
+			t.Errorf("it is still a clone of %+v", c)
 		}
 		// A third copy is a clone too.
 		at := byte(7)
@@ -108,9 +108,9 @@ func TestCloneIsReportedWhileItLives(t *testing.T) {
 		l.store.Delete(third.Key())
 		l.soon()
 		if c := l.cloneOf(); c != nil {
-			t.Errorf("it is a clone of %+v still", c)
+			t.Errorf("it is still a clone of %+v", c)
 		}
-		// So is this one.
+		// This machine gets an ID of its own, too.
 		own := l.mine()
 		l.stop()
 		l.identify("another")
@@ -122,9 +122,9 @@ func TestCloneIsReportedWhileItLives(t *testing.T) {
 	})
 }
 
-// TestSimultaneousClonesSeparate: two machines publish one ID at the same time. The one with the
-// older lease keeps it. What peers know of the other stays, except for what both have
-// in common.
+// TestSimultaneousClonesSeparate runs two machines that publish one ID at the same
+// time. The one with the older lease keeps it. What the other one publishes stays,
+// except for values that both have.
 func TestSimultaneousClonesSeparate(t *testing.T) {
 	for name, c := range map[string]struct {
 		elder   bool // the other's lease is older
@@ -170,8 +170,8 @@ func TestSimultaneousClonesSeparate(t *testing.T) {
 	}
 }
 
-// TestSavedNetworkIsOfOneInstallation: another installation with the same ID does not use
-// the saved network. The successor of an older tulled does.
+// TestSavedNetworkIsOfOneInstallation checks that another installation with the same ID
+// does not use the saved network. The successor of an older tulled uses it.
 func TestSavedNetworkIsOfOneInstallation(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(l *life)
@@ -199,10 +199,10 @@ func TestSavedNetworkIsOfOneInstallation(t *testing.T) {
 				l.t.Fatalf("%s, %v", text, err)
 			}
 		}, true},
-		"of one that lives elsewhere": {func(l *life) {
+		"of an installation that lives elsewhere": {func(l *life) {
 			l.elsewhere = func(context.Context, subnet.Lease) bool { return true }
 		}, false},
-		"of one that answers no more": {func(l *life) {
+		"of an installation that no longer answers": {func(l *life) {
 			l.elsewhere = func(context.Context, subnet.Lease) bool { return false }
 		}, true},
 	} {

@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/probe"
 )
 
-// TestEndedLeaseFailsItsCheck views a node that was cut off from the store for longer than its
-// TTL.
+// TestEndedLeaseFailsItsCheck views a node that was cut off from the store for longer
+// than its lease lasts.
 func TestEndedLeaseFailsItsCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		change         func(*View)
@@ -38,12 +38,12 @@ func TestEndedLeaseFailsItsCheck(t *testing.T) {
 	}
 }
 
-// probedSince returns what probes found since the end of the lease.
+// probedSince returns the findings of probes since the end of the lease.
 func probedSince(passed, tried int) *probes {
 	return &probes{of: func(string) (probe.Result, bool) { return probe.Result{}, false }, since: func(time.Time) (int, int) { return passed, tried }}
 }
 
-// TestEndedLeaseRemovesNothing: a lease ends while the store is away.
+// TestEndedLeaseRemovesNothing lets a lease end while the store is away.
 func TestEndedLeaseRemovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)

@@ -14,7 +14,7 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// ours returns what the node's kernel holds of ours, one object per line.
+// ours returns our objects in the node's kernel, one per line.
 func (n *node) ours() string {
 	n.t.Helper()
 	scope := netstate.Scope{}
@@ -36,8 +36,8 @@ func (n *node) ours() string {
 // flannelMAC is the MAC of the device that becomeFlannel creates.
 var flannelMAC = subnet.Pair[string]{"3a:66:6c:61:6e:01", "3a:66:6c:61:6e:06"}
 
-// becomeFlannel creates what flannel would have on the host to reach peer, and a
-// stale route.
+// becomeFlannel creates the objects that flannel would have on the host to reach peer,
+// and a stale route.
 func (n *node) becomeFlannel(peer *node) {
 	n.t.Helper()
 	n.prepare()

@@ -29,8 +29,8 @@ func published(a string) hostif.Spec {
 	return hostif.Spec{Published: subnet.Pair[netip.Addr]{netip.MustParseAddr(a)}}
 }
 
-// TestHintsAreFollowed: the store says what the host publishes. Nothing is published
-// before that; changes and removals are followed.
+// TestHintsAreFollowed checks that the host publishes what the store's hints require,
+// and nothing before the first hint. It follows changes and removals.
 func TestHintsAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		specs := make(chan hostif.Spec)
@@ -56,8 +56,8 @@ func TestHintsAreFollowed(t *testing.T) {
 	})
 }
 
-// TestHintsAreRememberedWithoutStore: a host boots while its store is away. It
-// publishes what it did before, until the store says otherwise.
+// TestHintsAreRememberedWithoutStore boots a host while its store is away. The host
+// publishes the same as before, until the store returns another hint.
 func TestHintsAreRememberedWithoutStore(t *testing.T) {
 	for _, knowsConfig := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestHintsAreRememberedWithoutStore(t *testing.T) {
 			l.wantReady(true, "store unreachable", "1 peers")
 			l.wantRoute("10.5.9.0/24", true)
 			if got := l.view().Own.PublicIP[subnet.IPv4]; got != netip.MustParseAddr("203.0.113.1") {
-				t.Errorf("goes by %s", got)
+				t.Errorf("publishes %s", got)
 			}
 			if knowsConfig {
 				close(l.store.delayed)

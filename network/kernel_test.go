@@ -74,7 +74,7 @@ func (n *node) wantSettings() {
 	}
 }
 
-// TestDirectRoutingAcrossARouter has two nodes on one link and a third behind a
+// TestDirectRoutingAcrossARouter runs two nodes on one link and a third behind a
 // router.
 func TestDirectRoutingAcrossARouter(t *testing.T) {
 	l := newLab(t, config(dual, `{"Type": "vxlan", "DirectRouting": true}`))
@@ -88,8 +88,8 @@ func TestDirectRoutingAcrossARouter(t *testing.T) {
 	a.wantRoute(far.own.Subnets[subnet.IPv6].String(), "dev tulle6.1", "onlink")
 	far.wantRoute(a.own.Subnets[subnet.IPv4].String(), "dev tulle.1", "onlink")
 
-	// A host that moves off the link is reached through the tunnel, and directly
-	// again once it is back.
+	// A host that leaves the link is reached through the tunnel, and directly again
+	// once it is back.
 	a.ns.IP(t, "addr del 198.18.0.1/24 dev eth0")
 	a.ns.IP(t, "addr add 198.18.0.1/32 dev eth0")
 	a.ns.IP(t, "route add 198.18.0.254 dev eth0")
@@ -103,7 +103,7 @@ func TestDirectRoutingAcrossARouter(t *testing.T) {
 	a.ping(b, subnet.IPv4)
 }
 
-// rehost applies the host's present state to the node.
+// rehost applies the host's present interfaces to the node.
 func (n *node) rehost() {
 	n.t.Helper()
 	n.backend = n.makeBackend()
@@ -148,7 +148,8 @@ func TestHostGWRefusesAPeerBehindARouter(t *testing.T) {
 	}
 }
 
-// TestPeerWithSmallerMTUGetsSmallerPackets: a peer with a smaller MTU gets no larger packet than it accepts.
+// TestPeerWithSmallerMTUGetsSmallerPackets checks that a peer with a smaller MTU gets
+// no larger packet than it accepts.
 func TestPeerWithSmallerMTUGetsSmallerPackets(t *testing.T) {
 	l := newLab(t, config(dual, `{"Type": "vxlan"}`))
 	a, b := l.add(), l.add()
@@ -162,7 +163,7 @@ func TestPeerWithSmallerMTUGetsSmallerPackets(t *testing.T) {
 	}
 }
 
-// hurts are the ways in which other programs damage a node. The node undoes each.
+// hurts are the ways in which other programs damage a node. The node must undo each.
 func hurts(n *node, peer *node) map[string]func() {
 	t := n.t
 	mac := n.ns.Bridge(t, "fdb show dev tulle.1")
@@ -286,7 +287,7 @@ func restartSweeps(t *testing.T, backend, route, foreign string, commands ...str
 	a.start()
 	a.peers.Update(subnet.Update{Leases: []subnet.Lease{a.own, b.own}})
 	a.ping(b, subnet.IPv4)
-	a.wantRoute("10.5.99.0/24", "proto 84") // the list is not complete
+	a.wantRoute("10.5.99.0/24", "proto 84") // the list is not complete yet
 	a.wantRoute(c.own.Subnets[subnet.IPv4].String(), route)
 	a.know(a, b)
 	if got := a.ours(); got != want {
@@ -297,7 +298,7 @@ func restartSweeps(t *testing.T, backend, route, foreign string, commands ...str
 	a.ping(b, subnet.IPv6)
 }
 
-// TestTakesOverFromFlannel starts on a node as flannel leaves it, under a flood of
+// TestTakesOverFromFlannel starts on a node with flannel's objects, under a flood of
 // pings from its peer.
 func TestTakesOverFromFlannel(t *testing.T) {
 	for name, families := range map[string]string{"IPv4": v4, "dual": dual} {

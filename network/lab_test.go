@@ -25,8 +25,8 @@ var factories = map[string]backend.Factory{
 	alloc.Type: alloc.New, hostgw.Type: hostgw.New, vxlan.Type: vxlan.New, ipip.Type: ipip.New, cloud.Type: cloud.New,
 }
 
-// lab is a cluster of hosts in namespaces on one link, without a store: a test says
-// which node knows which.
+// lab is a cluster of hosts in namespaces on one link, without a store: the test tells
+// each node its leases.
 type lab struct {
 	t    testing.TB
 	cfg  subnet.Config
@@ -45,7 +45,7 @@ type node struct {
 	kernel  *kernel.Kernel
 	loop    *reconcile.Reconciler
 	peers   *peerSet
-	stop    func() // ends the loop, and leaves the kernel as it is
+	stop    func() // ends the loop, and leaves the kernel unchanged
 }
 
 func parseConfig(t testing.TB, text string) subnet.Config {

@@ -11,9 +11,9 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestLargeNetworksSpreadMetrics: a network with more than 1,000 peers spreads its
-// routes over many metrics, until it has fewer than 500. No destination is ever
-// without a route.
+// TestLargeNetworksSpreadMetrics checks that a network with more than 1,000 peers
+// spreads its routes over many metrics, until it has fewer than 500. No destination is
+// ever without a route.
 func TestLargeNetworksSpreadMetrics(t *testing.T) {
 	const network = `"Network": "10.0.0.0/8"`
 	synctest.Test(t, func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestLargeNetworksSpreadMetrics(t *testing.T) {
 	})
 }
 
-// TestFirstListSpreadsMetricsAtOnce: a first list in portions counts as a whole from
-// its first portion.
+// TestFirstListSpreadsMetricsAtOnce checks that a first list in portions counts as a
+// whole from its first portion.
 func TestFirstListSpreadsMetricsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := onEth0()

@@ -16,15 +16,15 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// ways is what a node with a backend.Router knows of the routes to its peers.
+// ways is what a node with a backend.Router knows about the routes to its peers.
 type ways struct {
 	notices map[string]subnet.Notice // by key
 	own     subnet.Notice
 	vetoes  map[string]veto // by key
 }
 
-// veto is why a peer's routes are not used although its notice says that they are in
-// place: probes that took them did not come back.
+// veto is the reason not to use a peer's routes although its notice confirms them:
+// probes that took them did not come back.
 type veto struct {
 	why    string
 	notice subnet.Notice // another one ends it
@@ -36,12 +36,13 @@ type veto struct {
 // sent to the peer until probes have failed twice.
 var vetoPause = retry.Backoff{First: 10 * time.Minute, Last: 24 * time.Hour}
 
-// longestDownVeto is how long a veto lasts at most if the peer's host did not answer either.
-// It may have been down, with nothing wrong with its route.
+// longestDownVeto is the longest veto if the peer's host did not answer either. The
+// host may have been down while its route works.
 const longestDownVeto = time.Hour
 
-// vetoes reports whether a result proves that a route past the tunnel carries no packets. A
-// host that is down loses nothing by the tunnel. One whose pings are filtered looks the same.
+// vetoes reports whether a result proves that a route past the tunnel carries no
+// packets. A peer whose host is down loses nothing by the tunnel. A host whose pings
+// are filtered looks the same.
 func vetoes(r probe.Result) bool {
 	return (r.Cause == probe.Filtered || r.Cause == probe.Down) && r.Lasts && r.Tunnel == "" && r.To != r.HostTo
 }
@@ -138,8 +139,8 @@ func (p *peerSet) SetNotices(u subnet.Notices) {
 	p.reroute(touched)
 }
 
-// findOwn looks up the notice of this node's own lease. One about an earlier holder of the
-// subnet is none. The caller holds mu.
+// findOwn looks up the notice of this node's own lease. It ignores one about an earlier
+// holder of the subnet. The caller holds mu.
 func (p *peerSet) findOwn() {
 	if p.ways == nil {
 		return

@@ -35,19 +35,21 @@ func (l *life) notice(key, text string) {
 	l.soon()
 }
 
-// wantWay checks which way the kernel sends to 10.5.9.0/24, and that the tunnel is whole.
+// wantWay checks by which way the kernel sends to 10.5.9.0/24, and that the tunnel's
+// objects are complete.
 func (l *life) wantWay(way string) {
 	l.t.Helper()
 	state := l.host.Snapshot().String()
 	want := map[string]string{"native": "route 10.5.9.0/24 via 198.18.255.254 dev eth0", "tunnel": "route 10.5.9.0/24 via 10.5.9.0 dev tulle.1 onlink"}[way]
 	for _, part := range []string{want, "neigh 10.5.9.0 ", "fdb 3a:00:00:00:00:09 dst 198.18.0.9"} {
 		if !strings.Contains(state, part) {
-			l.t.Errorf("the way is not the %s: %q is missing in\n%s", way, part, state)
+			l.t.Errorf("packets do not take the %s: %q is missing in\n%s", way, part, state)
 		}
 	}
 }
 
-// detours returns how many peers packets reach without the tunnel, and why not the others.
+// detours returns how many peers are reached without the tunnel, and why the others are
+// not.
 func (l *life) detours(t *testing.T) string {
 	t.Helper()
 	c := l.agent.Report(t.Context()).Peers
@@ -113,8 +115,8 @@ func TestNoticesChooseTheWay(t *testing.T) {
 	})
 }
 
-// Probes veto a route that carries nothing. It is tried again after a while, or when the
-// controller says something else.
+// Probes veto a route that carries no packets. It is tried again after a while, or when
+// the controller changes its notice.
 func TestProbesVetoARoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, cloudConfig)
@@ -158,8 +160,8 @@ func TestProbesVetoARoute(t *testing.T) {
 		l.notice("10.5.9.0-24", "vpc-1 198.18.0.9 10.5.9.0/24")
 		l.wantWay("native")
 
-		// A host whose pings are filtered, too, looks as if it were down. However often it
-		// does, the route is tried within an hour.
+		// A host whose pings are also filtered looks as if it were down. However often
+		// it does, its route is tried within an hour.
 		for range 12 {
 			failing(func(r *probe.Result) { r.Cause = probe.Down })
 			l.wantWay("tunnel")
@@ -169,8 +171,9 @@ func TestProbesVetoARoute(t *testing.T) {
 	})
 }
 
-// A peer whose routes are in place, on a host without a router, says why it takes the tunnel.
-// Only the backend cloud asks for the router: others do not follow its changes.
+// If the host has no router, the status gives that as the reason why a peer with
+// confirmed routes takes the tunnel. Only the backend cloud asks for the router: other
+// backends do not follow its changes.
 func TestChangesOfTheRouter(t *testing.T) {
 	for config, want := range map[string]int{cloudConfig: 1, plainConfig: 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -209,7 +212,8 @@ func TestChangesOfTheRouter(t *testing.T) {
 	}
 }
 
-// After the node's own subnet has changed, the notice of the last one counts no more.
+// After the node's own subnet has changed, the notice about the previous one is
+// ignored.
 func TestNoticeOfTheLastSubnetCountsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, cloudConfig)

@@ -22,7 +22,7 @@ type offload struct {
 	since     time.Time   // when they were found broken
 	timer     *time.Timer // of the next trial
 	next      time.Time   // when it is due
-	trials    int         // failed ones: each enabled offload, and did not find it sound
+	trials    int         // failed trials: each enabled offload, and did not find the checksums sound
 	trying    task
 }
 
@@ -31,7 +31,7 @@ type offload struct {
 var trialPause = retry.Backoff{First: 10 * time.Minute, Last: 24 * time.Hour}
 
 const (
-	// applyLimit is how long the kernel may take to have offload enabled.
+	// applyLimit is how long the kernel may take to enable offload.
 	applyLimit = time.Second
 	applyPoll  = 20 * time.Millisecond
 )
@@ -52,8 +52,8 @@ func (a *Agent) remainDisabled() {
 	a.awaitTrial()
 }
 
-// awaitTrial sets the time of the next trial. The pauses grow with every trial that
-// failed, and do not begin again with a success: checksums may break only now and then.
+// awaitTrial sets the time of the next trial. The pauses grow with every failed trial.
+// A success does not reset them, because checksums may break only now and then.
 func (a *Agent) awaitTrial() {
 	pause := trialPause.After(a.offload.trials + 1)
 	a.offload.next = time.Now().Add(pause)

@@ -15,15 +15,15 @@ import (
 
 const offloadAuto = `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "Offload": "auto"}}`
 
-// card is the network card of a life's host: it may break the checksums that the tunnel
-// leaves to it. It is the prober's Echoer, too.
+// card is the network card of a life's host, which may break the checksums that the
+// tunnel leaves to it. It is also the prober's Echoer.
 type card struct {
 	*life
 	broken atomic.Bool
 	silent atomic.Bool // no peer answers
 }
 
-// newCard returns a host with a broken card and two peers. It is to start.
+// newCard returns a host with a broken card and two peers. The caller starts it.
 func newCard(t *testing.T, config string) *card {
 	l := newLife(t, config)
 	c := &card{life: l}
@@ -76,7 +76,7 @@ func (c *card) logged(text string, want int) {
 // reports returns what the status reports about offload.
 func (c *card) reports() *status.Offload { return c.view().Report().Network.Offload }
 
-// awaitTrial waits until a trial has offload enabled.
+// awaitTrial waits until a trial has enabled offload.
 func (c *card) awaitTrial() {
 	c.t.Helper()
 	c.after(time.Until(*c.reports().Next) - time.Second)
@@ -88,7 +88,7 @@ func (c *card) awaitTrial() {
 	c.t.Error("no trial at its time")
 }
 
-// watches returns how long offload is on within d.
+// watches returns how long offload is enabled within d.
 func (c *card) watches(d time.Duration) (on time.Duration) {
 	const step = 10 * time.Millisecond
 	for range d / step {
@@ -100,8 +100,9 @@ func (c *card) watches(d time.Duration) (on time.Duration) {
 	return on
 }
 
-// TestOffloadIsTriedAgain: on a host whose card was repaired, offload is enabled again; one
-// that stays broken loses offload's moments only, and rarer and rarer.
+// TestOffloadIsTriedAgain checks that offload is enabled again on a host whose card was
+// repaired. On a host that stays broken, offload is enabled only for moments, and ever
+// more rarely.
 func TestOffloadIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCard(t, offloadAuto)
@@ -154,8 +155,8 @@ func TestOffloadIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestNoTrialWithoutPeers: without a peer that answers there is no verdict, so offload
-// stays disabled, and is tried when peers answer.
+// TestNoTrialWithoutPeers checks that offload stays disabled while no peer answers,
+// because there is no verdict. It is tried once peers answer.
 func TestNoTrialWithoutPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCard(t, offloadAuto)
@@ -171,8 +172,8 @@ func TestNoTrialWithoutPeers(t *testing.T) {
 	})
 }
 
-// TestTrialHeedsTheConfig: where the config says on or off, nothing is tried, also if it
-// does so during a trial.
+// TestTrialHeedsTheConfig checks that there is no trial if the config sets offload on
+// or off, even if the config changes during a trial.
 func TestTrialHeedsTheConfig(t *testing.T) {
 	config := func(offload string) string { return strings.Replace(offloadAuto, "auto", offload, 1) }
 	for _, offload := range []string{"on", "off"} {
@@ -201,8 +202,8 @@ func TestTrialHeedsTheConfig(t *testing.T) {
 	}
 }
 
-// TestRestartDuringTrial: no end of the daemon leaves offload on trial, and the next run
-// tries it again.
+// TestRestartDuringTrial checks that offload does not stay enabled when the daemon ends
+// during a trial, and that the next run tries it again.
 func TestRestartDuringTrial(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,7 @@ func onFake(t *testing.T, k *kerneltest.Fake, backendConfig string, do func(*pee
 	onNetwork(t, k, config(v4, backendConfig), do)
 }
 
-// onNetwork is onFake with a whole network config.
+// onNetwork does what onFake does, with a whole network config.
 func onNetwork(t *testing.T, k *kerneltest.Fake, network string, do func(*peerSet)) {
 	t.Helper()
 	cfg := parseConfig(t, network)
@@ -81,8 +81,8 @@ func onEth0() *kerneltest.Fake {
 	)
 }
 
-// TestDeviceOutlivesRestart: a device that must be re-created is replaced only once
-// all peers are known that need it. Until then they are reachable as before.
+// TestDeviceOutlivesRestart checks that a device that must be re-created is replaced
+// only once all peers are known that need it. Until then they are reachable as before.
 func TestDeviceOutlivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := onEth0()
@@ -105,8 +105,8 @@ func TestDeviceOutlivesRestart(t *testing.T) {
 	})
 }
 
-// TestOneMACTwiceBelongsToTheEarlierNode: of two nodes that publish one MAC, the earlier one gets it, in any
-// order of arrival.
+// TestOneMACTwiceBelongsToTheEarlierNode checks that the earlier of two nodes that
+// publish one MAC gets it, whichever arrives first.
 func TestOneMACTwiceBelongsToTheEarlierNode(t *testing.T) {
 	const mac = "3a:00:00:00:00:aa"
 	want := netstate.FDB{Link: "tulle.1", MAC: netstate.MAC{0x3a, 5: 0xaa}, Dst: netip.MustParseAddr("198.18.0.9")}
@@ -137,8 +137,8 @@ func TestOneMACTwiceBelongsToTheEarlierNode(t *testing.T) {
 	})
 }
 
-// TestFirstListIsWrittenInPortions: the kernel writes the first portion of a large
-// network while the next is computed, and the end needs no dump.
+// TestFirstListIsWrittenInPortions checks that the kernel writes the first portion of a
+// large network while the next is computed, and that the end needs no dump.
 func TestFirstListIsWrittenInPortions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := onEth0()

@@ -8,13 +8,14 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// portion is how many peers of a first list are applied at once. The kernel writes
-// them while the next portion is computed. Larger portions take more memory, and find
-// less of it in the processor's caches.
+// portion is how many peers of a first list are applied at once. The kernel writes them
+// while the next portion is computed. Larger portions take more memory, and less of it
+// stays in the processor's caches.
 const portion = 250
 
-// portionTime is thousands of times what a kernel takes for a portion, and many times
-// that on a host with too much other work. A kernel that takes longer is stuck.
+// portionTime is the time limit of the kernel for a portion. It is thousands of times
+// what a portion usually takes, and still many times that on an overloaded host. A
+// kernel that takes longer is stuck.
 const portionTime = 10 * time.Second
 
 // portions are what is left of an update from the store.

@@ -25,8 +25,8 @@ func (l *life) withPeersFrom(first, last int) {
 	}
 }
 
-// TestPortionsWaitForASlowKernel: as on a host with too much other work, each plan takes
-// longer than usual. The next portion still waits for it, so that no plan becomes large.
+// TestPortionsWaitForASlowKernel makes each plan take longer than usual, as on an
+// overloaded host. The next portion still waits for it, so that no plan becomes large.
 func TestPortionsWaitForASlowKernel(t *testing.T) {
 	const count = 12
 	for _, c := range []struct {
@@ -106,8 +106,8 @@ func (l *life) wantAll(peers int) {
 	l.wantReady(true)
 }
 
-// TestAgentAnswersDuringASlowFirstList: while the kernel is slow, the agent answers at
-// once, and is not ready.
+// TestAgentAnswersDuringASlowFirstList checks that, while the kernel is slow, the agent
+// answers at once, and is not ready.
 func TestAgentAnswersDuringASlowFirstList(t *testing.T) {
 	const peers = 12 * portion
 	slowly(t, peers, func(l *life, finish func()) {
@@ -125,7 +125,8 @@ func TestAgentAnswersDuringASlowFirstList(t *testing.T) {
 	})
 }
 
-// TestStopDuringASlowFirstList: the agent ends at once although the list is not applied.
+// TestStopDuringASlowFirstList checks that the agent ends at once although the list is
+// not applied.
 func TestStopDuringASlowFirstList(t *testing.T) {
 	for _, stuck := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stuck %t", stuck), func(t *testing.T) {
@@ -155,9 +156,9 @@ func TestStopDuringASlowFirstList(t *testing.T) {
 	}
 }
 
-// TestHostChangesDuringASlowFirstList: the peers of the portions so far and of those to
-// come get the objects for the new host. Meanwhile there are few peers, but no route is
-// written as in a small network.
+// TestHostChangesDuringASlowFirstList checks that the peers of all portions, past and
+// future, get the objects for the new host. Meanwhile there are few peers, but no route
+// is written as in a small network.
 func TestHostChangesDuringASlowFirstList(t *testing.T) {
 	const peers = 12 * portion
 	synctest.Test(t, func(t *testing.T) {
@@ -185,8 +186,9 @@ func TestHostChangesDuringASlowFirstList(t *testing.T) {
 	})
 }
 
-// TestConfigChangesDuringASlowFirstList: a changed config accepts leases that were only
-// counted before, so the list is read again. The rest of the first one is void.
+// TestConfigChangesDuringASlowFirstList changes the config so that it accepts leases
+// that were only counted before. The list is read again, and the rest of the first one
+// is dropped.
 func TestConfigChangesDuringASlowFirstList(t *testing.T) {
 	const peers, wider = 12 * portion, 28 * 256 // from there on they are outside 10.0.0.0/9
 	synctest.Test(t, func(t *testing.T) {
@@ -212,8 +214,8 @@ func TestConfigChangesDuringASlowFirstList(t *testing.T) {
 	})
 }
 
-// TestAbandonedListIsNotWaitedFor: the loop leaves stale objects alone while more peers are
-// about to come. When they do not, it works again.
+// TestAbandonedListIsNotWaitedFor checks that the loop keeps stale objects while more
+// peers are about to come, and works normally again when they do not come.
 func TestAbandonedListIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := onEth0()

@@ -235,7 +235,7 @@ func (v View) probesReport() *status.Probes {
 	return r
 }
 
-// unheard reports whether no peer at all answers.
+// unheard reports whether no peer answers at all.
 func (p *probes) unheard() bool {
 	return p.Known > 0 && len(p.Failing) == p.Known &&
 		!slices.ContainsFunc(p.Failing, func(r probe.Result) bool { return r.Cause != probe.Down })

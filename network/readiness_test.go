@@ -165,8 +165,9 @@ func TestPeersMakeNoNodeUnready(t *testing.T) {
 	}
 }
 
-// TestOnlyLostFightsCostReadiness: a fight that tulle wins leaves the node ready and its peers
-// reachable. A lost fight over a peer's object makes that peer unroutable.
+// TestOnlyLostFightsCostReadiness checks that a fight that tulle wins leaves the node
+// ready and its peers reachable. A lost fight over a peer's object makes that peer
+// unroutable.
 func TestOnlyLostFightsCostReadiness(t *testing.T) {
 	v := wellView(t)
 	won, lost := budget.Fight{Rate: 0.1, Wrong: 0.002}, budget.Fight{Rate: 900, Wrong: 0.97}

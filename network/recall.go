@@ -22,8 +22,8 @@ const (
 	saveAgain = time.Minute
 )
 
-// recall reads the node's own part of what an earlier run saved, so that the node
-// stays the same to its peers.
+// recall reads the node's own part of the saved network, so that the node stays the
+// same to its peers.
 func (a *Agent) recall() {
 	a.env = a.Outputs.read()
 	if a.Outputs.StateDir == "" {
@@ -86,7 +86,7 @@ func (a *Agent) remember() {
 	klog.InfoS("Store unreachable; using the saved network", "saved", s.Saved, "subnet", s.Own.Key(), "peers", len(s.Peers))
 	a.remembered, a.own = s.Peers, s.Own
 	if !a.hinted {
-		// The store's hint is unknown; what it resulted in was saved.
+		// The store's hint is unknown, but its effect was saved.
 		a.hinted, a.Uplinks.Published = true, s.Own.PublicIP
 	}
 	a.savedAt = s.Saved
@@ -101,8 +101,8 @@ func (a *Agent) remember() {
 	a.enforce(s.Config)
 }
 
-// recallPeers passes the peers of an earlier run to the new peerSet. Many are paced like a
-// first list: after a reboot, the kernel has none of them.
+// recallPeers passes the peers of an earlier run to the new peerSet. Many are applied
+// in portions, like a first list: after a reboot, the kernel has none of them.
 func (a *Agent) recallPeers() {
 	recalled := make(chan struct{})
 	a.recalled = recalled

@@ -10,9 +10,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// TestSavedPeersArePacedAfterAReboot: a host boots while the store is down. The many saved
-// peers come in portions, as those of a first list do. The node is ready when all are
-// there, and the store's list waits until then.
+// TestSavedPeersArePacedAfterAReboot boots a host while the store is down. The many
+// saved peers are applied in portions, like a first list. The node is ready when all
+// are applied, and the store's list waits until then.
 func TestSavedPeersArePacedAfterAReboot(t *testing.T) {
 	const peers = 12 * portion
 	for name, back := range map[string]bool{"the store stays down": false, "the store comes back": true} {

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// fewRejected is how many rejected leases are logged and reported one by one.
+	// fewRejected is how many rejected leases are logged and reported individually.
 	fewRejected = 10
 	// rejectionPause is the time without a rejection after which the first few are logged
 	// again.
 	rejectionPause = 10 * time.Minute
 )
 
-// rejections logs rejected leases: the first few with their reason, then only their
+// rejections logs rejected leases: the first few with their reason, and then only their
 // number, each time that it has doubled.
 type rejections struct {
 	logged int       // one by one

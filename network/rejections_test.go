@@ -86,8 +86,8 @@ func TestGarbageKeepsReportAndMemorySmall(t *testing.T) {
 	runtime.KeepAlive(p)
 }
 
-// TestWidenedNetworkTakesAllLeases: leases outside the network are only counted, and
-// still all become peers when the config widens the network to them.
+// TestWidenedNetworkTakesAllLeases checks that leases outside the network, which are
+// only counted, all become peers when the config widens the network to them.
 func TestWidenedNetworkTakesAllLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const outside = 250

@@ -23,8 +23,8 @@ var takeovers = map[string]string{
 	"a second gateway":          "route append DST via GATEWAY dev eth0 proto static",
 }
 
-// TestTakesRoutesBack: another program replaces our routes, in both families. Ours is
-// back at once, and alone.
+// TestTakesRoutesBack replaces our routes as another program would, in both families.
+// Ours are restored at once, and no other route stays.
 func TestTakesRoutesBack(t *testing.T) {
 	l := newLab(t, config(dual, `{"Type": "vxlan"}`))
 	a, b := l.add(), l.add()
@@ -46,8 +46,8 @@ func TestTakesRoutesBack(t *testing.T) {
 	}
 }
 
-// TestLeavesRoutesBeside: another program adds a route that precedes ours to the same
-// destination, with the same metric. Both stay, also when it changes.
+// TestLeavesRoutesBeside adds a foreign route that precedes ours to the same
+// destination, with the same metric. Both stay, even when it changes.
 func TestLeavesRoutesBeside(t *testing.T) {
 	l := newLab(t, config(dual, `{"Type": "vxlan"}`))
 	a, b := l.add(), l.add()

@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/snapshot"
 )
 
-// TestMemoryIsTrimmedBetweenPortions: a first list is much work, of which each portion
-// leaves memory behind.
+// TestMemoryIsTrimmedBetweenPortions checks that memory is trimmed between the portions
+// of a first list, each of which leaves some behind.
 func TestMemoryIsTrimmedBetweenPortions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, manyConfig)
@@ -31,8 +31,8 @@ func TestMemoryIsTrimmedBetweenPortions(t *testing.T) {
 	})
 }
 
-// TestMemoryIsTrimmedAroundASave: a save needs parts of the program that nothing else
-// needs.
+// TestMemoryIsTrimmedAroundASave checks that memory is trimmed during and after a save,
+// which needs parts of the program that nothing else needs.
 func TestMemoryIsTrimmedAroundASave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)

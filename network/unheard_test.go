@@ -10,8 +10,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// TestUnheardNamesTheUplinksSetting: if no peer answers, the report names the
-// uplink's setting as the program does.
+// TestUnheardNamesTheUplinksSetting checks that, if no peer answers, the report names
+// the uplink's setting as the program calls it.
 func TestUnheardNamesTheUplinksSetting(t *testing.T) {
 	a, other := netip.MustParseAddr("192.0.2.1"), "eth1"
 	var h hostif.Interfaces

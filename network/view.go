@@ -65,7 +65,7 @@ type peersView struct {
 	RejectedCount int
 	Reserved      int               // reservations that no node uses
 	Unroutable    map[string]error  // by key
-	Tunnelled     map[string]detour // why not past the tunnel, by key; nil if the backend has no other way
+	Tunnelled     map[string]detour // why packets take the tunnel, by key; nil if the backend has no other way
 	own           subnet.Lease
 	backend       backend.Backend
 }
@@ -122,7 +122,7 @@ func (a *Agent) loopView(e extent) View {
 		Interfaces: a.host, uplinkSetting: a.Uplinks.Names.OrWords().Iface, Own: a.own, Clone: a.clone(), Offload: a.offloadReport(), Since: a.since,
 	}
 	if a.peers != nil {
-		// The peers matter only while the uplink is in question.
+		// The peers matter only while the uplink is in doubt.
 		_, uplinkLost := a.waiting[onUplink]
 		v.Peers = a.peers.view(e || extent(uplinkLost))
 	}
@@ -163,7 +163,7 @@ func (p *peerSet) view(e extent) peersView {
 	return v
 }
 
-// wants returns what the kernel should hold for a peer.
+// wants returns the objects that the kernel should hold for a peer.
 func (p peersView) wants(l *subnet.Lease) []netstate.Object {
 	objects, _ := p.backend.Peer(p.own, *l, backend.PlainMetrics) // only what the backend can make
 	return objects

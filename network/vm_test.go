@@ -12,8 +12,8 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// slow is long: a machine without hardware virtualization is slow, and no test here
-// measures time.
+// slow is a generous time limit: a machine without hardware virtualization is slow, and
+// these tests do not measure time.
 const slow = time.Minute
 
 const (
@@ -138,8 +138,8 @@ func TestIPIPRestartSweepsExactlyTheStale(t *testing.T) {
 		"-6 route add fd00:5:0:99::/64 encap ip6 dst fd00:18::2 dev tulle6.ipip proto 84")
 }
 
-// becomeFlannelIPIP creates what flannel would have on the host to reach peer, and a
-// stale route.
+// becomeFlannelIPIP creates the objects that flannel would have on the host to reach
+// peer, and a stale route.
 func (n *node) becomeFlannelIPIP(peer *node) {
 	n.t.Helper()
 	n.prepare()
@@ -157,7 +157,7 @@ func (n *node) becomeFlannelIPIP(peer *node) {
 	n.ns.Sysctl(n.t, "net/ipv4/conf/all/forwarding", "1")
 }
 
-// TestIPIPTakesOverFromFlannel starts on a node as flannel leaves it, under a flood
+// TestIPIPTakesOverFromFlannel starts on a node with flannel's objects, under a flood
 // of pings from its peer.
 func TestIPIPTakesOverFromFlannel(t *testing.T) {
 	l := newLab(t, config(v4, tunnels))
@@ -186,8 +186,8 @@ func TestIPIPTakesOverFromFlannel(t *testing.T) {
 	}
 }
 
-// TestIPIPRebuildsFlannels: a device of flannel's that does not match is re-created
-// under its name.
+// TestIPIPRebuildsFlannels checks that a device of flannel's that does not match is
+// re-created under its name.
 func TestIPIPRebuildsFlannels(t *testing.T) {
 	l := newLab(t, config(v4, tunnels))
 	a, b := l.add(), l.add()
@@ -206,7 +206,8 @@ func TestIPIPRebuildsFlannels(t *testing.T) {
 	}
 }
 
-// TestIPIPLeavesOthersDevices: foreign tunnels of the same kinds stay as they are.
+// TestIPIPLeavesOthersDevices checks that foreign tunnels of the same kinds stay
+// unchanged.
 func TestIPIPLeavesOthersDevices(t *testing.T) {
 	l := newLab(t, config(dual, tunnels))
 	a := l.add()

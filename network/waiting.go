@@ -1,6 +1,6 @@
 package network
 
-// reason is what a node may wait for before it is ready.
+// reason is what a node waits for before it is ready.
 type reason int
 
 const (
