@@ -50,9 +50,10 @@ const grace = 15 * time.Second
 func Apply(ctx context.Context, p awsnet.Plan, c Client, o Options) Progress {
 	r := New(p)
 	calls, reads := make(chan ended), make(chan seen)
-	poll := time.NewTimer(0)
+	poll := time.NewTimer(time.Hour)
+	poll.Stop()
+	reading, armed, due, polls := false, false, false, 0
 	defer poll.Stop()
-	reading, due, polls := false, false, 0
 	var last []string // what waited at the last read
 	stop := ctx.Done()
 	inFlight, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -65,12 +66,16 @@ func Apply(ctx context.Context, p awsnet.Plan, c Client, o Options) Progress {
 					calls <- ended{t, made, err}
 				}()
 			}
-			if ids := r.Waiting(); due && !reading && len(ids) > 0 {
-				reading, due = true, false
+			ids := r.Waiting()
+			if !reading && !armed && !due && len(ids) > 0 {
 				if polls++; slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(last, id) }) {
 					polls = 1
 				}
-				last = ids
+				armed = true
+				poll.Reset(o.Poll.After(polls))
+			}
+			if due = due && len(ids) > 0; due {
+				reading, due, last = true, false, ids
 				go func() {
 					now, err := c.Now(ctx, ids)
 					reads <- seen{ids, now, err}
@@ -92,9 +97,8 @@ func Apply(ctx context.Context, p awsnet.Plan, c Client, o Options) Progress {
 				r.Saw(s.ids, s.now)
 			}
 			r.Expire(time.Now(), s.err)
-			poll.Reset(o.Poll.After(polls))
 		case <-poll.C:
-			due = true
+			armed, due = false, true
 		case <-stop:
 			stop = nil
 			defer time.AfterFunc(grace, cancel).Stop()

@@ -97,8 +97,14 @@ func Check(s awsnet.Spec) error {
 	return nil
 }
 
-// Read reads the account, and compares it with a spec.
+// Read reads the account, and compares it with a spec. It also counts what quotas limit, for
+// Headroom.
 func (d *Deployer) Read(ctx context.Context, s awsnet.Spec) (awsnet.View, error) {
+	return d.read(ctx, s, nil)
+}
+
+// read reads the account. after is the View before the changes of this run, or nil.
+func (d *Deployer) read(ctx context.Context, s awsnet.Spec, after *awsnet.View) (awsnet.View, error) {
 	if err := Check(s); err != nil {
 		return awsnet.View{}, err
 	}
@@ -111,7 +117,12 @@ func (d *Deployer) Read(ctx context.Context, s awsnet.Spec) (awsnet.View, error)
 	if len(problems) > 0 && draft.Owner == (awsnet.Owner{}) {
 		draft = awsnet.Network{Owner: awsnet.Owner{Cluster: s.Cluster, UID: s.UID}}
 	}
-	a, err := d.account(ctx, aws.ScopeOf(draft))
+	scope := aws.ScopeOf(draft)
+	scope.Count = after == nil
+	if after != nil && draft.Bastion == nil && !hasBastion(*after) {
+		scope.Bastion = false
+	}
+	a, err := d.account(ctx, scope)
 	if err != nil {
 		return awsnet.View{}, err
 	}
@@ -120,6 +131,11 @@ func (d *Deployer) Read(ctx context.Context, s awsnet.Spec) (awsnet.View, error)
 		return awsnet.View{}, SpecError(problems)
 	}
 	return v, nil
+}
+
+// hasBastion reports whether a reading of everything found a bastion.
+func hasBastion(v awsnet.View) bool {
+	return slices.ContainsFunc(v.Account.Found, func(f awsnet.Found) bool { return awsnet.KindOf(f.Object) == awsnet.KindBastion })
 }
 
 // account reads the account. A carrier gateway that a spec no longer needs shows in the routes.

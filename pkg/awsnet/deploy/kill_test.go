@@ -13,7 +13,7 @@ var everyCall = flag.Bool("every-call", false, "TestKilledAtAnyCall kills at eve
 
 // stride is how many calls TestKilledAtAnyCall passes over, from a random one: each of them costs
 // two whole networks.
-const stride = 10
+const stride = 16
 
 // TestKilledAtAnyCall ends runs at calls of creation and of deletion. The next run, with a client
 // that knows nothing of the first one, ends in the same state, with nothing twice and nothing left.

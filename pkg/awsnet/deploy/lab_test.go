@@ -17,12 +17,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-func TestMain(m *testing.M) {
-	for _, v := range awstest.Environment("http://127.0.0.1:1") { // each client has an endpoint of its own
+// identify gives the SDK credentials. It is not done for moto_server, which would inherit them.
+var identify = sync.OnceFunc(func() {
+	for _, v := range awstest.Environment("") {
 		os.Setenv(v[0], v[1])
 	}
-	os.Exit(m.Run())
-}
+})
 
 // lab deploys specs to a fake account.
 type lab struct {
@@ -33,7 +33,10 @@ type lab struct {
 	called []deploy.Called
 }
 
-func newLab(t testing.TB) *lab { return &lab{TB: t, fake: awstest.New(t)} }
+func newLab(t testing.TB) *lab {
+	identify()
+	return &lab{TB: t, fake: awstest.New(t)}
+}
 
 // client returns a new client, as that of a new process.
 func (l *lab) client() *aws.Client {

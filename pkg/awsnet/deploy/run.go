@@ -25,14 +25,22 @@ type Result struct {
 	Left   int
 }
 
-// mostPasses limits the passes that fail nothing. A network needs two, or three.
-const mostPasses = 8
+// mostRepeats limits how often a plan that failed nothing may come back unchanged: AWS may show
+// the changes late.
+const mostRepeats = 4
 
 // Build makes the account what a spec says. An error after changes is a *RunError.
 func (d *Deployer) Build(ctx context.Context, s awsnet.Spec) (Result, error) {
+	var before *awsnet.View
 	return d.run(ctx, run{
 		owner: awsnet.Owner{Cluster: s.Cluster, UID: s.UID},
-		read:  func(ctx context.Context) (awsnet.View, error) { return d.Read(ctx, s) },
+		read: func(ctx context.Context) (awsnet.View, error) {
+			v, err := d.read(ctx, s, before)
+			if err == nil && before == nil {
+				before = &v
+			}
+			return v, err
+		},
 		check: func(ctx context.Context, v awsnet.View) error {
 			if d.o.AnyQuota {
 				return nil
@@ -74,7 +82,8 @@ func (d *Deployer) run(ctx context.Context, u run) (r Result, err error) {
 			d.o.Report(p)
 		}
 	}
-	moved, failures, calm, checked := time.Now(), 0, 0, false
+	moved, failures, repeats, checked := time.Now(), 0, 0, false
+	var last []string // what the last pass did
 	for {
 		r.Passes++
 		report(Progress{Doing: Reading})
@@ -122,10 +131,17 @@ func (d *Deployer) run(ctx context.Context, u run) (r Result, err error) {
 		case ctx.Err() != nil:
 			return r, &RunError{Result: r, Err: interrupted(ctx)}
 		case len(p.Failed) == 0:
-			if calm++; calm > mostPasses {
-				return r, &RunError{Result: r, Err: fmt.Errorf("after %d passes there is still something to do, such as %q; another program may change the same objects", calm, v.Plan.Steps[0].Summary)}
-			}
 			failures = 0
+			if now := summaries(v.Plan); !slices.Equal(now, last) {
+				repeats, last = 0, now
+				continue
+			}
+			if repeats++; repeats > mostRepeats {
+				return r, &RunError{Result: r, Err: fmt.Errorf("AWS took %s %d times, and still shows no effect: %q; another program may undo it", plural(len(last), "change"), repeats+1, last[0])}
+			}
+			if d.o.Retry.Sleep(ctx, repeats) != nil {
+				return r, &RunError{Result: r, Err: interrupted(ctx)}
+			}
 			continue
 		case !slices.ContainsFunc(p.Failed, func(f apply.Failure) bool { return passes(f.Err) }) || time.Since(moved) > d.o.Patience:
 			return r, &RunError{Result: r, Err: errors.New(plural(len(p.Failed), "step") + " failed")}
@@ -136,6 +152,14 @@ func (d *Deployer) run(ctx context.Context, u run) (r Result, err error) {
 			return r, &RunError{Result: r, Err: interrupted(ctx)}
 		}
 	}
+}
+
+// summaries returns the steps of a plan for people.
+func summaries(p awsnet.Plan) (all []string) {
+	for _, s := range p.Steps {
+		all = append(all, s.Summary)
+	}
+	return all
 }
 
 func isSpec(err error) bool { _, is := errors.AsType[SpecError](err); return is }

@@ -32,6 +32,9 @@ type NetworkScope struct {
 	// leaves out, so leave out only what the network never had since it was last read
 	// completely.
 	Balancers, Bastion, Carrier bool
+	// Count is for a reading before a plan whose quotas are checked: it reads the VPCs, internet
+	// gateways and addresses of the whole region, and NetworkUsage then needs no calls for them.
+	Count bool
 	// Holders includes all network interfaces in the VPC, which a deletion needs.
 	Holders bool
 }
@@ -65,7 +68,10 @@ func (c *Client) Network(ctx context.Context, s NetworkScope) (awsnet.Account, e
 	if err := c.networks.doubtful(s.Owner, a); err != nil {
 		return awsnet.Account{}, err
 	}
-	settled := !s.Holders && !slices.ContainsFunc(a.Found, func(f awsnet.Found) bool { return f.State != awsnet.Usable })
+	if s.Count {
+		c.networks.counted(r.count)
+	}
+	settled := !s.Holders && !s.Count && !slices.ContainsFunc(a.Found, func(f awsnet.Found) bool { return f.State != awsnet.Usable })
 	c.networks.remember(r, settled, began)
 	return a, nil
 }
@@ -126,6 +132,7 @@ type networkReader struct {
 
 	mu    sync.Mutex
 	facts facts
+	count map[awsnet.Kind]int // of the region, if the scope has Count
 }
 
 func (r *networkReader) set(p part, value any) {

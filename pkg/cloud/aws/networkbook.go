@@ -26,6 +26,8 @@ type networkBook struct {
 	born    map[string]birth        // objects that the Client created in the last minute, by ID
 	answers map[string]string       // objects created with a client token, by ID
 	doubts  map[doubt]time.Time     // times of creations without an answer
+	counts  map[awsnet.Kind]int     // of the region's objects, by a reading with Count
+	atCount time.Time               // when counts were read
 }
 
 // birth is when an object was created, and with which tags.
@@ -68,6 +70,23 @@ func (b *networkBook) changed(o awsnet.Owner) {
 		b.running[r] = b.running[r] || same(r.scope)
 	}
 	maps.DeleteFunc(b.last, func(s NetworkScope, _ *networkReading) bool { return same(s) })
+}
+
+// counted keeps how many objects the region has, and countOf returns it while it is new.
+func (b *networkBook) counted(all map[awsnet.Kind]int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.counts, b.atCount = all, time.Now()
+}
+
+func (b *networkBook) countOf(k awsnet.Kind) (n int, known bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch k {
+	case awsnet.KindVPC, awsnet.KindInternetGateway, awsnet.KindAddress:
+		return b.counts[k], !b.atCount.IsZero() && time.Since(b.atCount) < settling
+	}
+	return 0, false
 }
 
 // recall returns the remembered reading of a network, or nil.

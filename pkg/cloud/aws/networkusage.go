@@ -15,7 +15,7 @@ import (
 )
 
 // NetworkUsage returns what the region has of the quotas that a plan needs more of, by their
-// codes. It counts the objects of all clusters. Where AWS's default limit does not suffice, it
+// codes. It counts the objects of all clusters, or uses what a reading with Count has counted. Where AWS's default limit does not suffice, it
 // reads the account's own. assumed says which of these it could not read, and why.
 //
 // Security groups and target groups are not counted: their limits are in the thousands.
@@ -28,6 +28,10 @@ func (c *Client) NetworkUsage(ctx context.Context, v awsnet.View) (use map[strin
 		}
 	}
 	err = u.each(wanted, func(q awsnet.Quota) error {
+		if n, known := c.networks.countOf(q.Kind); known {
+			u.set(q, func(to *awsnet.Usage) { to.Used = n })
+			return nil
+		}
 		got, err := usages[q.Kind](c, ctx)
 		u.set(q, func(to *awsnet.Usage) { to.Used, to.Zones = got.Used, got.Zones })
 		return err

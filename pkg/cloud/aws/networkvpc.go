@@ -97,6 +97,29 @@ func addressOf(action, text string) (netip.Addr, error) {
 // ourTag returns the filter for everything with the tag of the cluster's owner.
 func (r *networkReader) ourTag() types.Filter { return filter("tag:"+r.scope.Owner.Tag(), "owned") }
 
+// everywhere returns no filter if the scope has Count, and otherwise by.
+func (r *networkReader) everywhere(by types.Filter) []types.Filter {
+	if r.scope.Count {
+		return nil
+	}
+	return []types.Filter{by}
+}
+
+// skips counts an object of the region, and reports whether it is not the cluster's. by is the
+// number of filters of the request.
+func (r *networkReader) skips(k awsnet.Kind, by int, tags []types.Tag) bool {
+	if by > 0 {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.count == nil {
+		r.count = make(map[awsnet.Kind]int)
+	}
+	r.count[k]++
+	return tagsOf(tags)[r.scope.Owner.Tag()] != "owned"
+}
+
 // inVPC returns the filter for everything in the network's VPCs.
 func (r *networkReader) inVPC() ([]types.Filter, error) {
 	if len(r.vpcs) > mostValues {
@@ -107,15 +130,18 @@ func (r *networkReader) inVPC() ([]types.Filter, error) {
 
 // readVPCs reads the VPCs with our tag, or the one that the part names.
 func (r *networkReader) readVPCs(ctx context.Context, p part) error {
-	by := r.ourTag()
+	by := r.everywhere(r.ourTag())
 	if p.of != "" {
-		by = filter("vpc-id", p.of)
+		by = []types.Filter{filter("vpc-id", p.of)}
 	}
 	var all vpcList
 	err := eachPage(ctx, r.c, describeVPCs, func(ctx context.Context, token *string) (*ec2.DescribeVpcsOutput, error) {
-		return r.c.ec2.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{Filters: []types.Filter{by}, MaxResults: aws.Int32(largestPage), NextToken: token})
+		return r.c.ec2.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{Filters: by, MaxResults: aws.Int32(largestPage), NextToken: token})
 	}, func(out *ec2.DescribeVpcsOutput) (*string, error) {
 		for _, v := range out.Vpcs {
+			if r.skips(awsnet.KindVPC, len(by), v.Tags) {
+				continue
+			}
 			one, err := vpcOf(v)
 			if err != nil {
 				return nil, err

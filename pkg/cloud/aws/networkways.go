@@ -109,15 +109,18 @@ func (l *tableList) add(t types.RouteTable) error {
 
 // readGateways reads the internet gateways of the network's VPCs, or those with our tag.
 func (r *networkReader) readGateways(ctx context.Context, p part) error {
-	by := r.ourTag()
+	by := r.everywhere(r.ourTag())
 	if p.name == partGateways {
-		by = filter("attachment.vpc-id", r.vpcs...)
+		by = []types.Filter{filter("attachment.vpc-id", r.vpcs...)}
 	}
 	var all foundList
 	err := eachPage(ctx, r.c, describeGateways, func(ctx context.Context, token *string) (*ec2.DescribeInternetGatewaysOutput, error) {
-		return r.c.ec2.DescribeInternetGateways(ctx, &ec2.DescribeInternetGatewaysInput{Filters: []types.Filter{by}, MaxResults: aws.Int32(largestPage), NextToken: token})
+		return r.c.ec2.DescribeInternetGateways(ctx, &ec2.DescribeInternetGatewaysInput{Filters: by, MaxResults: aws.Int32(largestPage), NextToken: token})
 	}, func(out *ec2.DescribeInternetGatewaysOutput) (*string, error) {
 		for _, g := range out.InternetGateways {
+			if r.skips(awsnet.KindInternetGateway, len(by), g.Tags) {
+				continue
+			}
 			f := awsnet.Found{ID: value(g.InternetGatewayId), Tags: tagsOf(g.Tags)}
 			vpc, state, err := attachment(describeGateways, f.ID, "igw", g.Attachments)
 			if err != nil {
@@ -216,14 +219,18 @@ func (r *networkReader) readCarriers(ctx context.Context, p part) error {
 // readAddresses reads the elastic addresses with our tag. Given.UsedBy is the interface
 // or the instance that uses each.
 func (r *networkReader) readAddresses(ctx context.Context, p part) error {
+	by := r.everywhere(r.ourTag())
 	out, err := query(ctx, r.c, describeAddresses, func(ctx context.Context) (*ec2.DescribeAddressesOutput, error) {
-		return r.c.ec2.DescribeAddresses(ctx, &ec2.DescribeAddressesInput{Filters: []types.Filter{r.ourTag()}})
+		return r.c.ec2.DescribeAddresses(ctx, &ec2.DescribeAddressesInput{Filters: by})
 	})
 	if err != nil {
 		return err
 	}
 	var all foundList
 	for _, a := range out.Addresses {
+		if r.skips(awsnet.KindAddress, len(by), a.Tags) {
+			continue
+		}
 		f := awsnet.Found{ID: value(a.AllocationId), Tags: tagsOf(a.Tags)}
 		if err := ids(describeAddresses, f.ID, "eipalloc", "allocation"); err != nil {
 			return err
