@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/page"
@@ -54,28 +55,38 @@ func TestPageShowsTheVerdictFirst(t *testing.T) {
 		}, nil},
 		{"stuck", stuck(), []string{"<h1>The daemon&#39;s main loop does not answer</h1>", "<p>Unknown:"}, []string{"<table>"}},
 		{"starting", fake{}, []string{"<h1>Not ready</h1>", "disabled"}, nil},
-		{"just leased", justLeased(), []string{`<dt>held for</dt><dd><time`, ">less than 1 s</time>", ">just now</time>"}, []string{"since just now", "for just now"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := get(t, c.fake, "/statusz")
-			body := w.Body.String()
-			if w.Code != http.StatusOK {
-				t.Fatalf("%d: %s", w.Code, body)
-			}
-			for _, part := range c.has {
-				if !strings.Contains(body, part) {
-					t.Errorf("there is no %q", part)
-				}
-			}
-			for _, part := range append(c.not, "{}", "%!") {
-				if strings.Contains(body, part) {
-					t.Errorf("there is %q", part)
-				}
-			}
-			if n := strings.Count(body, "<"); n > 4000 || len(body) > 100<<10 {
-				t.Errorf("%d tags, %d bytes", n, len(body))
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { checkPage(t, c.fake, c.has, c.not) })
+	}
+}
+
+// TestPageOfANewLease: durations below a second have words of their own.
+func TestPageOfANewLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		checkPage(t, justLeased(), []string{`<dt>held for</dt><dd><time`, ">less than 1 s</time>", ">just now</time>"}, []string{"since just now", "for just now"})
+	})
+}
+
+// checkPage checks that the page of a node has the parts of has, none of not, and few tags.
+func checkPage(t *testing.T, f fake, has, not []string) {
+	t.Helper()
+	w := get(t, f, "/statusz")
+	body := w.Body.String()
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d: %s", w.Code, body)
+	}
+	for _, part := range has {
+		if !strings.Contains(body, part) {
+			t.Errorf("there is no %q", part)
+		}
+	}
+	for _, part := range append(not, "{}", "%!") {
+		if strings.Contains(body, part) {
+			t.Errorf("there is %q", part)
+		}
+	}
+	if n := strings.Count(body, "<"); n > 4000 || len(body) > 100<<10 {
+		t.Errorf("%d tags, %d bytes", n, len(body))
 	}
 }
 
