@@ -69,7 +69,8 @@ func TestOwnerIsAClusterOfTheGroup(t *testing.T) {
 func TestEndpointsAreChecked(t *testing.T) {
 	for e, want := range map[Endpoint]bool{
 		{"prod.elb.amazonaws.com", 6443}: true, {"10.0.0.1", 1}: true, {"", 6443}: false, {"h", 0}: false, {"h", 65536}: false,
-		{"h h", 1}: false, {"h/x", 1}: false, {strings.Repeat("h", 513), 1}: false,
+		{"h h", 1}: false, {"h/x", 1}: false, {"u@h", 1}: false, {"h?x", 1}: false, {"h#", 1}: false, {"h%41", 1}: false, {"h\n", 1}: false,
+		{"2001:db8::1", 6443}: true, {"fe80::1%eth0", 1}: false, {"a:b", 1}: false, {"[::1]", 1}: false, {strings.Repeat("h", 513), 1}: false,
 	} {
 		if e.Valid() != want {
 			t.Errorf("%+v: %v", e, e.Valid())

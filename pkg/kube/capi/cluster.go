@@ -2,6 +2,7 @@ package capi
 
 import (
 	"encoding/json"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -78,9 +79,19 @@ type Endpoint struct {
 	Port int    `json:"port,omitempty"`
 }
 
-// Valid reports whether an Endpoint can be reached: it has a host and a port.
+// Valid reports whether an Endpoint can be reached: it has a port, and a host that is a name or an
+// address. The host becomes part of a URL.
 func (e Endpoint) Valid() bool {
-	return e.Host != "" && len(e.Host) <= 512 && e.Port > 0 && e.Port < 1<<16 && !strings.ContainsAny(e.Host, " \t\r\n/\"'\\")
+	if e.Host == "" || len(e.Host) > 512 || e.Port <= 0 || e.Port >= 1<<16 {
+		return false
+	}
+	if strings.Contains(e.Host, ":") {
+		a, err := netip.ParseAddr(e.Host)
+		return err == nil && a.Zone() == ""
+	}
+	return strings.IndexFunc(e.Host, func(r rune) bool {
+		return r != '.' && r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) < 0
 }
 
 // Reference names another object of the same namespace. Its version is in APIVersion before
