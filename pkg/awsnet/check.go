@@ -63,16 +63,23 @@ var (
 // isID reports whether s looks like an ID of AWS with that prefix.
 func isID(prefix, s string) bool { return strings.HasPrefix(s, prefix+"-") && awsID.MatchString(s) }
 
+// CheckIdentity returns what is wrong with the region, the cluster's name and the UID of a
+// network. They become part of a host name and of tags, so check them before the first call.
+func CheckIdentity(region, cluster, uid string) (problems []Problem) {
+	if !clusterName.MatchString(cluster) {
+		problems = append(problems, Problem{"metadata.name", fmt.Sprintf("%.80q is no name of a cluster; use up to 63 small letters, digits, dots and dashes", cluster)})
+	}
+	if uid == "" || len(uid) > 128 || !tagText.MatchString(uid) {
+		problems = append(problems, Problem{"metadata.uid", fmt.Sprintf("%.80q cannot be the value of a tag; use up to 128 letters, digits and dashes", uid)})
+	}
+	if !regionName.MatchString(region) {
+		problems = append(problems, Problem{"spec.region", fmt.Sprintf("%.60q is no region of AWS; use one such as us-east-1", region)})
+	}
+	return problems
+}
+
 func (c *checker) general() {
-	if !clusterName.MatchString(c.spec.Cluster) {
-		c.problems = append(c.problems, Problem{"metadata.name", fmt.Sprintf("%.80q is no name of a cluster; use up to 63 small letters, digits, dots and dashes", c.spec.Cluster)})
-	}
-	if c.spec.UID == "" || len(c.spec.UID) > 128 || !tagText.MatchString(c.spec.UID) {
-		c.problems = append(c.problems, Problem{"metadata.uid", fmt.Sprintf("%.80q cannot be the value of a tag; use up to 128 letters, digits and dashes", c.spec.UID)})
-	}
-	if !regionName.MatchString(c.spec.Region) {
-		c.refuse("region", "%.60q is no region of AWS; use one such as us-east-1", c.spec.Region)
-	}
+	c.problems = append(c.problems, CheckIdentity(c.spec.Region, c.spec.Cluster, c.spec.UID)...)
 	c.tags("additionalTags", c.spec.AdditionalTags)
 }
 

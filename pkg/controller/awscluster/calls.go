@@ -10,21 +10,27 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
 	"github.com/tulle-net/tulle/pkg/awsnet/apply"
+	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/controller"
 )
 
 // flight is a call in flight.
 type flight struct {
-	key  string // of its network
-	uid  string
-	run  *apply.Run
-	task apply.Task
-	made *[]apply.Made // what Do sets
+	key    string // of its network
+	uid    string
+	region string
+	run    *apply.Run
+	task   apply.Task
+	made   *[]apply.Made // what Do sets
 }
 
 // PlanCloud implements controller.CloudPlanner: the calls that can begin now, of each network
 // in turn.
 func (c *Controller) PlanCloud(now time.Time, most int) (writes []controller.Write, again time.Time) {
+	flying := newShares(mostCalls, mostCalls)
+	for _, f := range c.flights {
+		flying.take(f.region)
+	}
 	for _, key := range c.inTurn() {
 		n := c.networks[key]
 		switch {
@@ -37,18 +43,22 @@ func (c *Controller) PlanCloud(now time.Time, most int) (writes []controller.Wri
 			again = controller.Earlier(again, n.held)
 			continue
 		}
-		room := min(mostOfOne-n.flying, most-len(writes))
+		room := min(mostOfOne-n.flying, most-len(writes), flying.left(n.job.region))
 		if room <= 0 {
 			continue
 		}
 		tasks := n.run.Next(room)
 		for _, t := range tasks {
 			writes = append(writes, c.call(n, t))
+			flying.take(n.job.region)
 			c.turn = key
 		}
 		c.schedulePoll(n, now)
-		if len(tasks) == 0 {
-			c.over(n, now)
+		if len(tasks) > 0 {
+			continue
+		}
+		if c.over(n, now); n.run == nil { // the Engine looks up what is due before it plans
+			again = now
 		}
 	}
 	return writes, again
@@ -68,7 +78,7 @@ func (c *Controller) call(n *network, t apply.Task) controller.Write {
 	if _, flies := c.flights[ref]; flies { // a twin: the IDs differ
 		ref.Name += " " + first.Current
 	}
-	f := flight{key: n.Key(), uid: n.UID, run: n.run, task: t, made: new([]apply.Made)}
+	f := flight{key: n.Key(), uid: n.UID, region: n.job.region, run: n.run, task: t, made: new([]apply.Made)}
 	c.flights[ref] = f
 	n.flying++
 	owner, region, open := n.seen.whose, n.job.region, c.options.Region
@@ -125,6 +135,9 @@ func (c *Controller) called(w controller.Write, err error) {
 	}
 	delete(c.flights, w.Object)
 	n, now := c.networks[f.key], time.Now()
+	if w.Verb == controller.Create && err != nil && !cloud.KindOf(err).IsFinal() {
+		c.doubt = now
+	}
 	if n == nil || n.UID != f.uid {
 		return
 	}

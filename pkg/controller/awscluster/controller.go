@@ -23,9 +23,8 @@ const (
 	// mostCalls limits the calls in flight over all networks, and mostOfOne those of one.
 	mostCalls = 48
 	mostOfOne = 8
-	// mostReads limits the readings at once, and mostInRegion those of one region: a region
-	// that does not answer must not delay the others.
-	mostReads    = 8
+	// mostReads limits the readings at once, and mostInRegion those of one region.
+	mostReads    = 16
 	mostInRegion = 4
 	// tellTime is the shortest time between two statuses that differ in progress alone.
 	tellTime = 5 * time.Second
@@ -61,6 +60,8 @@ type Controller struct {
 	options  Options
 	networks map[string]*network // by namespace and name
 	clusters map[string]cluster  // likewise
+	// claims are the AWSClusters whose annotations name a network, by namespace and name.
+	claims   map[identity]map[string]*network
 	versions [2]map[string]cluster
 	contract capi.Contract // "" until it is read
 
@@ -69,9 +70,12 @@ type Controller struct {
 	polls   controller.Schedule // networks of which AWS makes something
 	due     time.Time           // when the contract is read next
 	asking  bool
-	regions map[string]int // readings in flight
-	turn    string         // the network that made the last call
+	reading shares // readings in flight, by region
+	polling shares // polls in flight, likewise
+	turn    string // the network that made the last call
 	flights map[controller.Ref]flight
+	late    time.Time // until then AWS may still show what an earlier leader made
+	doubt   time.Time // when a creation last ended without an answer
 
 	// Outside of the loop.
 	jobs    sync.Map // what is being read: job by key
@@ -82,8 +86,9 @@ type Controller struct {
 // New returns a Controller, and adds it to the Engine with what it reads.
 func New(e *controller.Engine, o Options) *Controller {
 	c := &Controller{
-		options: o, networks: make(map[string]*network), clusters: make(map[string]cluster), steps: controller.NewSchedule(), reads: controller.NewSchedule(),
-		polls: controller.NewSchedule(), regions: make(map[string]int), flights: make(map[controller.Ref]flight),
+		options: o, networks: make(map[string]*network), clusters: make(map[string]cluster), claims: make(map[identity]map[string]*network),
+		steps: controller.NewSchedule(), reads: controller.NewSchedule(), polls: controller.NewSchedule(),
+		reading: newShares(mostReads, mostInRegion), polling: newShares(mostReads, mostReads), flights: make(map[controller.Ref]flight),
 	}
 	for i, path := range []string{capi.ClustersBeta1, capi.Clusters} {
 		controller.Follow(e, controller.Feed[capi.Cluster, cluster]{
@@ -116,24 +121,37 @@ func (c *Controller) MostCloudWrites() int { return mostCalls }
 // Lead implements controller.Controller. What was read before may be old.
 func (c *Controller) Lead(t election.Term) {
 	now := time.Now()
-	c.regions, c.flights, c.asking, c.due = make(map[string]int), make(map[controller.Ref]flight), false, time.Time{}
+	c.reading, c.polling = newShares(mostReads, mostInRegion), newShares(mostReads, mostReads)
+	c.flights, c.asking, c.due = make(map[controller.Ref]flight), false, time.Time{}
 	c.reads, c.polls = controller.NewSchedule(), controller.NewSchedule()
+	c.late, c.doubt = time.Time{}, time.Time{}
+	if !t.Clean {
+		c.late = now.Add(lateTime)
+	}
 	for _, n := range c.networks {
-		n.writing, n.fails, n.retry, n.told = false, 0, time.Time{}, time.Time{}
+		n.writing, n.written, n.fails, n.retry, n.told = false, 0, 0, time.Time{}, time.Time{}
 		n.reading, n.stale, n.seen, n.known, n.failures, n.passes, n.settled = false, false, nil, known{}, 0, 0, false
 		n.abandon()
 		n.flying, n.polling, n.trouble, n.drifted, n.held = 0, false, nil, nil, time.Time{}
-		if !t.Clean && n.finalized() && !n.status.provisioned() && !n.deleting {
-			n.held = now.Add(lateTime) // a creation of the last leader may not be shown yet
-		}
+		c.hold(n)
 		c.judge(n, now)
 	}
 }
 
+// hold holds back the calls of a network that an earlier leader may have begun to build: AWS
+// may not show what that made.
+func (c *Controller) hold(n *network) {
+	if n.finalized() && !n.status.provisioned() && !n.deleting {
+		n.held = c.late
+	}
+}
+
 // Clean implements controller.Controller. A late change repeats what the network is to be,
-// or was to be until its spec changed. A late creation makes a twin at most, which the next
-// plan deletes.
-func (c *Controller) Clean() bool { return len(c.flights) == 0 }
+// or was to be until its spec changed. A late creation would make a twin, or outlive a
+// deletion.
+func (c *Controller) Clean() bool {
+	return len(c.flights) == 0 && time.Since(c.doubt) >= lateTime
+}
 
 // join sets the Clusters of both versions, or some of them. The newer version wins.
 func (c *Controller) join(keys ...string) {
@@ -175,8 +193,12 @@ func (c *Controller) set(key string, s state) {
 	case n != nil && n.UID == s.UID && s.revision != 0 && s.revision < n.written:
 		return // older than our last write, which the watch has yet to show
 	case n == nil || n.UID != s.UID:
-		n = &network{preview: c.options.Preview}
+		if n != nil {
+			c.release(n, now)
+		}
+		n = &network{state: s, preview: c.options.Preview}
 		c.networks[key] = n
+		c.hold(n)
 	}
 	n.state = s
 	c.judge(n, now)
@@ -184,14 +206,12 @@ func (c *Controller) set(key string, s state) {
 
 // remove takes the deletion of an AWSCluster.
 func (c *Controller) remove(key string) {
+	n := c.networks[key]
 	delete(c.networks, key)
 	c.steps.Remove(key)
 	c.reads.Remove(key)
 	c.polls.Remove(key)
-	now := time.Now()
-	for _, n := range c.networks { // it may have been the twin of another one
-		if len(n.problems) > 0 {
-			c.judge(n, now)
-		}
+	if n != nil {
+		c.release(n, time.Now())
 	}
 }

@@ -71,7 +71,7 @@ func (c *Controller) stepOf(n *network, now time.Time) (w controller.Write, ok b
 		}
 	}
 	n.told = now
-	return c.merge(n, "status", kube.Merge{If: n.Version, Status: want.patch(c.contract)}, "set the status: "+want.summary(), func() {}), true
+	return c.merge(n, "status", kube.Merge{If: n.Version, Status: want.patch(c.contract, n.status.Domains)}, "set the status: "+want.summary(), func() {}), true
 }
 
 // gone reports whether a reading found nothing of the network.
@@ -119,6 +119,8 @@ func (c *Controller) setEndpoint(n *network) controller.Write {
 type answered struct {
 	version kube.Version
 	made    func()
+	// same is set if the write changed nothing.
+	same bool
 }
 
 // merge returns a write of an AWSCluster. made applies it to what is known.
@@ -133,7 +135,7 @@ func (c *Controller) merge(n *network, part string, m kube.Merge, summary string
 		Do: func(ctx context.Context) error {
 			v, err := c.options.Client.Merge(ctx, path, m)
 			if err == nil {
-				c.answers.Store(uid, answered{v, made})
+				c.answers.Store(uid, answered{v, made, v.ResourceVersion == m.If.ResourceVersion})
 			}
 			return err
 		},
@@ -158,14 +160,21 @@ func (c *Controller) Done(w controller.Write, err error) {
 	case err == controller.ErrNotMade:
 		return
 	case err == nil:
-		n.fails, n.retry = 0, time.Time{}
 		a := what.(answered)
+		if n.retry = (time.Time{}); !a.same {
+			n.fails = 0
+		}
 		if revision := kube.Revision(a.version.ResourceVersion); revision > n.revision {
 			n.written, n.Version, n.revision = revision, a.version, revision
 		}
 		a.made()
 		c.judge(n, now)
-		if strings.HasPrefix(w.Summary, "set the status") {
+		switch {
+		case a.same:
+			n.fails++
+			n.retry = now.Add(backoff.After(n.fails))
+			c.warn(n, "NotKept", "the API server did not keep what was written ("+w.Summary+"); compare the CustomResourceDefinition with the contract in its labels")
+		case strings.HasPrefix(w.Summary, "set the status"):
 			n.retry = now.Add(shownLimit) // the watch shows what the server kept of it
 		}
 	case kube.Moved(err):

@@ -1,10 +1,8 @@
 package awscluster
 
 import (
-	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
@@ -34,6 +32,7 @@ type network struct {
 	preview  bool // of Options
 	gate     Gate
 	job      job
+	claimed  identity         // the network that its annotation names, or the zero value
 	problems []awsnet.Problem // of the object alone
 	outer    capi.Endpoint    // of its Cluster
 
@@ -91,10 +90,11 @@ func (c *Controller) gateOf(s state) (Gate, string) {
 
 // judge decides what an AWSCluster needs, after something about it has changed.
 func (c *Controller) judge(n *network, now time.Time) {
+	c.claim(n, now)
 	gate, name := c.gateOf(n.state)
 	n.outer = c.clusters[n.Namespace+"/"+name].endpoint
 	j, problems := jobOf(n.state, name)
-	if twin := c.twinOf(n, j.identity); twin != "" {
+	if twin := c.twinOf(n); twin != "" {
 		problems = append(problems, awsnet.Problem{Field: field(NetworkAnnotation), Text: j.identity.String() + " is also the network of " + twin + "; remove the annotation from the one that was copied"})
 	}
 	changed := gate != n.gate || !reflect.DeepEqual(j, n.job) || !slices.Equal(problems, n.problems)
@@ -126,22 +126,3 @@ func (n *network) works() bool {
 
 // abandon ends a run. What is in flight ends by itself.
 func (n *network) abandon() { n.run, n.polls, n.polled = nil, 0, nil }
-
-// twinOf returns another AWSCluster with the same network, which an older object keeps. A copy
-// of an object has the annotation of the original.
-func (c *Controller) twinOf(n *network, i identity) string {
-	if _, has, _ := n.recorded(); !has {
-		return ""
-	}
-	for _, key := range slices.Sorted(maps.Keys(c.networks)) {
-		o := c.networks[key]
-		other, has, _ := o.recorded()
-		if o == n || !has || other != i {
-			continue
-		}
-		if s := strings.Compare(o.CreationTimestamp, n.CreationTimestamp); s < 0 || s == 0 && key < n.Key() {
-			return key
-		}
-	}
-	return ""
-}

@@ -3,6 +3,7 @@ package awscluster
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -82,12 +83,12 @@ func (c *Controller) readDue(now time.Time) (keys []string, again time.Time) {
 		if n == nil || !n.works() || n.reading || n.run != nil {
 			continue
 		}
-		if c.regions[n.job.region] >= mostInRegion {
+		if c.reading.left(n.job.region) == 0 {
 			busy = append(busy, key)
 			continue
 		}
 		n.reading, n.stale = true, false
-		c.regions[n.job.region]++
+		c.reading.take(n.job.region)
 		c.jobs.Store(key, asked{n.job, n.known})
 		keys = []string{key}
 		break
@@ -113,7 +114,9 @@ func (c *Controller) read(ctx context.Context, keys []string) (map[string]seen, 
 	if err != nil {
 		return map[string]seen{key: {job: of.job, err: err}}, nil
 	}
+	began := time.Now()
 	s := look(ctx, in, of.job, of.known)
+	s.began = began
 	if c.options.Preview {
 		return map[string]seen{key: s}, s.err
 	}
@@ -124,16 +127,14 @@ func (c *Controller) read(ctx context.Context, keys []string) (map[string]seen, 
 func (c *Controller) take(keys []string, found map[string]seen) {
 	key, now := keys[0], time.Now()
 	s := found[key]
-	if c.regions[s.job.region]--; c.regions[s.job.region] <= 0 {
-		delete(c.regions, s.job.region)
-	}
+	c.reading.give(s.job.region)
 	n := c.networks[key]
 	if n == nil || !n.reading { // it was deleted, and perhaps created again
 		return
 	}
 	n.reading = false
 	c.steps.Advance(key, now)
-	if n.stale || !n.works() {
+	if n.stale || !n.works() || !reflect.DeepEqual(s.job, n.job) { // or it is of an earlier object of this name
 		n.stale = false
 		c.plan(n, now, true)
 		return
@@ -165,6 +166,9 @@ func (c *Controller) took(n *network, s seen, now time.Time) {
 		n.failures++
 		c.warn(n, "QuotaExceeded", s.shortage().Error())
 		c.reads.Set(key, now.Add(max(c.options.Period/2, backoff.After(n.failures))))
+	case s.gone && s.began.Before(c.late):
+		n.seen.gone = false // AWS may not show yet what an earlier leader made
+		c.reads.Set(key, c.late)
 	case len(s.plan.Steps) == 0:
 		c.rest(n, now)
 	default:
@@ -224,22 +228,36 @@ func pause(err error, failures int) time.Duration {
 }
 
 // pollDue returns one network of which AWS makes something.
-func (c *Controller) pollDue(now time.Time) ([]string, time.Time) {
+func (c *Controller) pollDue(now time.Time) (keys []string, again time.Time) {
+	var busy []string
 	for {
 		key, due := c.polls.Pop(now)
 		if !due {
-			return nil, c.polls.Next()
+			again = c.polls.Next()
+			break
 		}
 		n := c.networks[key]
 		if n == nil || n.run == nil || n.polling {
 			continue
 		}
-		if ids := n.run.Waiting(); len(ids) > 0 {
-			n.polling = true
-			c.waits.Store(key, wait{n.job.region, n.run, ids})
-			return []string{key}, time.Time{}
+		ids := n.run.Waiting()
+		if len(ids) == 0 {
+			continue
 		}
+		if c.polling.left(n.job.region) == 0 {
+			busy = append(busy, key)
+			continue
+		}
+		n.polling = true
+		c.polling.take(n.job.region)
+		c.waits.Store(key, wait{n.job.region, n.run, ids})
+		keys = []string{key}
+		break
 	}
+	for _, key := range busy { // the end of a poll leads here again
+		c.polls.Set(key, now)
+	}
+	return keys, again
 }
 
 // wait is what is polled, and polled what was found.
@@ -270,6 +288,7 @@ func (c *Controller) poll(ctx context.Context, keys []string) (map[string]polled
 func (c *Controller) takePoll(keys []string, found map[string]polled) {
 	key, now := keys[0], time.Now()
 	n, p := c.networks[key], found[key]
+	c.polling.give(p.region)
 	if n == nil {
 		return
 	}

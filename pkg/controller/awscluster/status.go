@@ -135,13 +135,13 @@ func (w wantedStatus) onlyProgress(s status) bool {
 }
 
 // patch returns the status as a merge patch: in the form of its contract, and with the fields
-// in which the other contract tells the same.
-func (w wantedStatus) patch(by capi.Contract) map[string]any {
+// in which the other contract tells the same. have are the failure domains that it has.
+func (w wantedStatus) patch(by capi.Contract, have json.RawMessage) map[string]any {
 	p := map[string]any{
 		"ready": w.provisioned, "initialization": map[string]any{"provisioned": w.provisioned}, "conditions": w.conditions,
 	}
 	if len(w.domains) > 0 {
-		p["failureDomains"] = form(w.domains, by)
+		p["failureDomains"] = capi.Replace(have, form(w.domains, by))
 	}
 	other := make([]capi.Condition, 0, len(w.conditions))
 	to := capi.Beta2

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
+	"github.com/tulle-net/tulle/pkg/kube/capi"
 )
 
 // identity is whose a network is, and where. It is recorded before the first call, because
@@ -57,10 +58,15 @@ func jobOf(s state, cluster string) (job, []awsnet.Problem) {
 	case err != nil:
 		refuse(field(NetworkAnnotation), "%s", err)
 	case has:
+		if cluster != "" && i.cluster != cluster {
+			refuse(field(NetworkAnnotation), "it names the network of Cluster %.80q, and Cluster %.80q owns this object; restore it, or remove it from a copy", i.cluster, cluster)
+		}
 		if is := s.manifest.Spec.Region; s.err == nil && i.region != is && !j.end {
 			refuse("spec.region", "%.60q: the network was begun in %.60q, and cannot move; restore that, or delete the cluster and create it again", is, i.region)
 		}
 		j.identity = i
+	case j.end && cluster == "":
+		refuse(field(NetworkAnnotation), "it is missing, and no Cluster owns this object, so its network is not known; restore it, or remove the finalizer %s from a copy", Finalizer)
 	}
 	j.spec.Cluster, j.spec.UID = j.cluster, j.uid
 	if s.err != nil {
@@ -75,7 +81,16 @@ func jobOf(s state, cluster string) (job, []awsnet.Problem) {
 			refuse(field(LeftoversAnnotation), "%.60q is neither true nor false; correct it", sweep)
 		}
 	}
-	if len(problems) == 0 && !j.end {
+	if e := s.endpoint; !j.end && e != (capi.Endpoint{}) && !e.Valid() {
+		refuse("spec.controlPlaneEndpoint", "nothing can be reached at host %.80q and port %d; set both, or neither, and the load balancer's are set", e.Host, e.Port)
+	}
+	switch {
+	case len(problems) > 0:
+	case j.end: // a deletion needs no valid spec, but its region becomes part of a host name
+		if wrong := awsnet.CheckIdentity(j.region, j.cluster, j.uid); len(wrong) > 0 {
+			refuse(field(NetworkAnnotation), "%s; set it to REGION/CLUSTER/UID, as the tags of the network have them", wrong[0])
+		}
+	default:
 		_, problems = awsnet.Complete(j.spec, nil)
 	}
 	return j, problems

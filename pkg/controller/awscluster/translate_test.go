@@ -28,14 +28,14 @@ func TestJobFollowsTheObject(t *testing.T) {
 		problems []string
 	}{
 		`{"metadata": {"name": "a", "uid": "u"}, "spec": {"region": "us-east-1"}}`: {job: identity{"us-east-1", "prod", "u"}},
-		`{"metadata": {"name": "a", "uid": "u", "annotations": {"tulle.net/network": "us-east-1/old/first/uid"}}, "spec": {"region": "us-east-1"}}`: {
-			job: identity{"us-east-1", "old", "first/uid"},
+		`{"metadata": {"name": "a", "uid": "u", "annotations": {"tulle.net/network": "us-east-1/prod/first/uid"}}, "spec": {"region": "us-east-1"}}`: {
+			job: identity{"us-east-1", "prod", "first/uid"},
 		},
-		`{"metadata": {"name": "a", "uid": "u", "annotations": {"tulle.net/network": "us-east-1/old/u"}}, "spec": {"region": "us-east-2"}}`: {
-			job: identity{"us-east-1", "old", "u"}, problems: []string{`spec.region: "us-east-2"`},
+		`{"metadata": {"name": "a", "uid": "u", "annotations": {"tulle.net/network": "us-east-1/prod/u"}}, "spec": {"region": "us-east-2"}}`: {
+			job: identity{"us-east-1", "prod", "u"}, problems: []string{`spec.region: "us-east-2"`},
 		},
-		`{"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "x", "annotations": {"tulle.net/network": "us-east-1/old/u"}}, "spec": {"region": "us-east-2"}}`: {
-			job: identity{"us-east-1", "old", "u"},
+		`{"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "x", "annotations": {"tulle.net/network": "us-east-1/prod/u"}}, "spec": {"region": "us-east-2"}}`: {
+			job: identity{"us-east-1", "prod", "u"},
 		},
 		`{"metadata": {"name": "a", "uid": "u", "annotations": {"tulle.net/network": "us-east-1"}}, "spec": {"region": "us-east-1"}}`: {
 			job: identity{"us-east-1", "prod", "u"}, problems: []string{"metadata.annotations[tulle.net/network]", "restore it"},
@@ -57,6 +57,25 @@ func TestJobFollowsTheObject(t *testing.T) {
 		},
 		`{"metadata": {"name": "a", "uid": "u"}, "spec": {"region": "us-east-1", "identityRef": {"kind": "AWSClusterStaticIdentity", "name": "x"}}}`: {
 			job: identity{"us-east-1", "prod", "u"}, problems: []string{"spec.identityRef", "AWSClusterStaticIdentity x"},
+		},
+		// What names the network of another Cluster, or cannot be part of a host name or a tag.
+		`{"metadata": {"name": "a", "uid": "u", "annotations": {"tulle.net/network": "us-east-1/other/v"}}, "spec": {"region": "us-east-1"}}`: {
+			job: identity{"us-east-1", "other", "v"}, problems: []string{`Cluster "other"`, `Cluster "prod" owns this object`},
+		},
+		`{"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "x", "annotations": {"tulle.net/network": "us-east-1/other/v"}}, "spec": {"region": "us-east-1"}}`: {
+			job: identity{"us-east-1", "other", "v"}, problems: []string{`Cluster "other"`},
+		},
+		`{"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "x", "annotations": {"tulle.net/network": "example.org#/prod/v"}}, "spec": {"region": "us-east-1"}}`: {
+			job: identity{"example.org#", "prod", "v"}, problems: []string{`"example.org#" is no region`},
+		},
+		`{"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "x"}, "spec": {"region": "example.org"}}`: {
+			job: identity{"example.org", "prod", "u"}, problems: []string{`"example.org" is no region`},
+		},
+		`{"metadata": {"name": "a", "uid": "u", "deletionTimestamp": "x", "annotations": {"tulle.net/network": "us-east-1/prod/a*"}}, "spec": {"region": "us-east-1"}}`: {
+			job: identity{"us-east-1", "prod", "a*"}, problems: []string{`"a*" cannot be the value of a tag`},
+		},
+		`{"metadata": {"name": "a", "uid": "u"}, "spec": {"region": "us-east-1", "controlPlaneEndpoint": {"host": "a", "port": 0}}}`: {
+			job: identity{"us-east-1", "prod", "u"}, problems: []string{"spec.controlPlaneEndpoint", `"a"`, "port 0", "set both"},
 		},
 	} {
 		j, problems := jobOf(stateOf(t, text), "prod")

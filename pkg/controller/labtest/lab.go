@@ -32,6 +32,8 @@ type Lab struct {
 	Client *kube.Client
 	// Settle is how long Begin waits after a term has begun.
 	Settle time.Duration
+	// Clean is set if the terms that begin follow clean ones.
+	Clean bool
 	// Replica is the replica of the last Start.
 	*Replica
 
@@ -97,7 +99,7 @@ func (l *Lab) Begin() {
 	r := l.Replica
 	ctx, cancel := context.WithCancel(context.Background())
 	r.resign, r.ended = cancel, make(chan bool, 1)
-	go func() { r.ended <- r.Engine.Lead(ctx, election.Term{}) }()
+	go func() { r.ended <- r.Engine.Lead(ctx, election.Term{Clean: l.Clean}) }()
 	l.Pass(l.Settle)
 }
 
