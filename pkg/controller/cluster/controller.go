@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,8 @@ const (
 	restPeriod    = 10 * time.Minute
 	// mostReads is how many Clusters are looked at side by side.
 	mostReads = 8
+	// longestEvent limits the message of an event. The API allows 1024 bytes.
+	longestEvent = 1000
 	// shownLimit is how long a write waits for the watch to show it.
 	shownLimit = time.Second
 )
@@ -58,7 +61,8 @@ type Controller struct {
 type state struct {
 	secrets secretState
 	looking bool
-	fails   int // of looking, in a row
+	looked  capi.Endpoint // what the last reading was for
+	fails   int           // of looking, in a row
 	flying  bool
 	failed  int // writes in a row
 	retry   time.Time
@@ -85,8 +89,8 @@ func New(e *controller.Engine, o Options) *Controller {
 		What: "infrastructure of clusters", Client: o.Client, Path: infraPath, Format: infraFormat, Optional: true,
 		Keep:   func(i *infra) (string, infra) { return i.Metadata.Key(), *i },
 		List:   func(all map[string]infra) { c.infras = all; c.judgeAll() },
-		Set:    func(key string, v infra) { c.infras[key] = v; c.judgeAll() },
-		Delete: func(key string) { delete(c.infras, key); c.judgeAll() },
+		Set:    func(key string, v infra) { c.infras[key] = v; c.judgeUsers(v.Metadata) },
+		Delete: func(key string) { i := c.infras[key]; delete(c.infras, key); c.judgeUsers(i.Metadata) },
 	})
 	controller.LookUp(e, controller.Lookup[found]{What: "kubeconfigs of clusters", Side: mostReads, Due: c.readDue, Read: c.read, Take: c.take})
 	e.Add(c)
@@ -125,6 +129,15 @@ func (c *Controller) judgeAll() {
 	}
 }
 
+// judgeUsers judges the Clusters that refer to an infrastructure.
+func (c *Controller) judgeUsers(of capi.Meta) {
+	for key, o := range c.versions[c.version()] {
+		if o.Spec.Infrastructure.Name == of.Name && o.Metadata.Namespace == of.Namespace {
+			c.judge(key)
+		}
+	}
+}
+
 // judge decides what a Cluster needs, after something about it has changed.
 func (c *Controller) judge(key string) {
 	o, is := c.versions[c.version()][key]
@@ -140,17 +153,29 @@ func (c *Controller) judge(key string) {
 		c.states[key] = s
 	}
 	c.steps.Advance(key, now)
-	if o.Spec.Endpoint.Valid() && !s.looking && !c.reads.Has(key) {
+	if e := o.Spec.Endpoint; e.Valid() && !s.looking && (e != s.looked || !c.reads.Has(key)) {
 		c.reads.Set(key, now)
 	}
 }
 
-// infraOf returns the infrastructure of a Cluster, or nil.
-func (c *Controller) infraOf(o capi.Cluster) *infra {
-	if i, is := c.infras[o.Metadata.Namespace+"/"+o.Spec.Infrastructure.Name]; is {
-		return &i
+// infraOf returns the infrastructure of a Cluster, or nil and why it has none. One that belongs
+// to another Cluster does not count: its machines would join that one's network.
+func (c *Controller) infraOf(o capi.Cluster) (*infra, string) {
+	name := o.Spec.Infrastructure.Name
+	i, is := c.infras[o.Metadata.Namespace+"/"+name]
+	if !is {
+		return nil, infraKind + " " + name + " does not exist"
 	}
-	return nil
+	owner, owned := capi.ClusterOf(i.Metadata.Owners)
+	switch {
+	case owned && owner.UID == o.Metadata.UID:
+		return &i, ""
+	case owned && owner.Name != o.Metadata.Name:
+		return nil, infraKind + " " + name + " belongs to Cluster " + owner.Name + "; create another one for this Cluster"
+	case i.Metadata.DeletionTimestamp != "":
+		return nil, infraKind + " " + name + " is being deleted, and does not belong to this Cluster"
+	}
+	return &i, ""
 }
 
 // question is what is looked at, and found the answer.
@@ -161,6 +186,7 @@ type (
 		up       bool
 	}
 	found struct {
+		of    question
 		state secretState
 		err   error
 	}
@@ -176,7 +202,7 @@ func (c *Controller) readDue(now time.Time) ([]string, time.Time) {
 		if s == nil || s.looking {
 			continue
 		}
-		s.looking = true
+		s.looking, s.looked = true, o.Spec.Endpoint
 		c.asked.Store(key, question{o.Metadata, o.Spec.Endpoint, o.Status.Initialization.ControlPlane || isTrue(o.Status.Conditions, initialized)})
 		return []string{key}, time.Time{}
 	}
@@ -186,7 +212,7 @@ func (c *Controller) read(ctx context.Context, keys []string) (map[string]found,
 	what, _ := c.asked.LoadAndDelete(keys[0])
 	q := what.(question)
 	s, err := c.look(ctx, q.meta, q.endpoint, q.up)
-	return map[string]found{keys[0]: {s, err}}, err
+	return map[string]found{keys[0]: {q, s, err}}, err
 }
 
 func (c *Controller) take(keys []string, all map[string]found) {
@@ -197,7 +223,9 @@ func (c *Controller) take(keys []string, all map[string]found) {
 	}
 	s.looking = false
 	next := waitingPeriod
-	switch {
+	switch o := c.versions[c.version()][key]; {
+	case f.of.meta.UID != o.Metadata.UID || f.of.endpoint != o.Spec.Endpoint:
+		next = 0 // it is of an earlier Cluster of this name, or of another endpoint
 	case f.err != nil:
 		s.fails++
 		next = backoff.After(s.fails)
@@ -242,8 +270,8 @@ func (c *Controller) Plan(now time.Time, most int) (writes []controller.Write, a
 // and the kubeconfig, each of another object or part.
 func (c *Controller) writesOf(key string, s *state, now time.Time) []controller.Write {
 	o, version := c.versions[c.version()][key], c.version()
-	i := c.infraOf(o)
-	if i != nil && i.Metadata.DeletionTimestamp == "" {
+	i, none := c.infraOf(o)
+	if i != nil && i.Metadata.DeletionTimestamp == "" && !i.Metadata.Has(capi.PausedAnnotation) {
 		if w, needed := c.own(o, *i, version); needed {
 			return c.fly(key, w)
 		}
@@ -251,10 +279,11 @@ func (c *Controller) writesOf(key string, s *state, now time.Time) []controller.
 	if i != nil && i.provisioned() && !o.Spec.Endpoint.Valid() && i.Spec.Endpoint.Valid() {
 		return c.fly(key, c.endpoint(o, i.Spec.Endpoint, version))
 	}
-	if patch := statusOf(o, i, s.secrets, version, now); patch != nil {
+	if patch := statusOf(o, i, none, s.secrets, version, now); patch != nil {
 		return c.fly(key, c.status(o, patch, version))
 	}
-	if why := s.secrets.make; why != "" && o.Spec.Endpoint.Valid() {
+	// What makes the control plane makes the kubeconfig, too, if the Cluster names it.
+	if why := s.secrets.make; why != "" && o.Spec.Endpoint.Valid() && (o.Spec.ControlPlane.Kind == "" || s.secrets.have.UID != "") {
 		return c.fly(key, c.kubeconfig(o, why, s.secrets.have, version))
 	}
 	return nil
@@ -295,13 +324,10 @@ func (c *Controller) status(o capi.Cluster, patch map[string]any, version int) c
 }
 
 // own returns the write that makes a Cluster the owner of its infrastructure, and false if it
-// is.
+// is. An earlier Cluster of its name loses it.
 func (c *Controller) own(o capi.Cluster, i infra, version int) (w controller.Write, needed bool) {
 	owner, has := capi.ClusterOf(i.Metadata.Owners)
 	if has && owner.UID == o.Metadata.UID && i.Metadata.Labels[capi.NameLabel] == o.Metadata.Name {
-		return w, false
-	}
-	if has && owner.UID != o.Metadata.UID && owner.Name != o.Metadata.Name { // another Cluster's
 		return w, false
 	}
 	yes := true
@@ -350,7 +376,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 	default:
 		s.failed++
 		s.retry = now.Add(backoff.After(s.failed))
-		c.options.Event(controller.Event{Object: ref(c.versions[c.version()][key], c.version()), Warning: true, Reason: "WriteFailed", Message: err.Error()})
+		c.options.Event(controller.Event{Object: ref(c.versions[c.version()][key], c.version()), Warning: true, Reason: "WriteFailed", Message: strings.ToValidUTF8(err.Error()[:min(len(err.Error()), longestEvent)], "")})
 	}
 	c.steps.Advance(key, now)
 }

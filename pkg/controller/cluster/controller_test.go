@@ -198,6 +198,129 @@ func TestWhatIsNotOursStays(t *testing.T) {
 	})
 }
 
+// TestInfrastructureOfAnotherClusterDoesNotCount: nothing of it is handed on to a
+// Cluster that refers to it. It counts when it has no owner any more.
+func TestInfrastructureOfAnotherClusterDoesNotCount(t *testing.T) {
+	const theirs = `{"metadata": {%s}, "spec": {"controlPlaneEndpoint": {"host": "theirs", "port": 6443}},
+		"status": {"initialization": {"provisioned": true}, "failureDomains": [{"name": "a"}], "conditions": [{"type": "Ready", "status": "True", "reason": "Ready"}]}}`
+	owner := func(name string) string {
+		return `"ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "` + name + `", "uid": "first"}]`
+	}
+	for metadata, text := range map[string]string{
+		owner("first"): "belongs to Cluster first; create another one",
+		owner("prod") + `, "finalizers": ["x"], "deletionTimestamp": "2026-01-02T03:04:05Z"`: "is being deleted",
+	} {
+		inLab(t, beta2, func(l *lab) {
+			l.put(clusterPath, reference)
+			l.put(awsPath, fmt.Sprintf(theirs, metadata))
+			before := l.text(awsPath)
+			l.Begin()
+			l.Pass(time.Minute)
+			l.has(clusterPath, `"phase":"Provisioning"`, text)
+			for _, part := range []string{"theirs", `"failureDomains"`, `"infrastructureProvisioned":true`, `"status":"True"`} {
+				if strings.Contains(l.text(clusterPath), part) {
+					t.Errorf("%s: the Cluster has %s", metadata, part)
+				}
+			}
+			if l.text(awsPath) != before {
+				t.Errorf("%s: %s", metadata, l.text(awsPath))
+			}
+			l.API.Do(func() {
+				o := l.API.Stored(awsPath)
+				m := o["metadata"].(map[string]any)
+				delete(m, "resourceVersion")
+				delete(m, "deletionTimestamp")
+				m["ownerReferences"] = []any{}
+				l.API.ChangeObject("MODIFIED", awsPath, o)
+			})
+			l.Pass(time.Minute)
+			l.has(clusterPath, `"phase":"Provisioned"`, `"host":"theirs"`)
+			l.has(awsPath, `"name":"prod"`, `"kind":"Cluster"`)
+		})
+	}
+}
+
+// TestPausedInfrastructureGetsNoOwner: a pause of the AWSCluster alone stops writes of it.
+func TestPausedInfrastructureGetsNoOwner(t *testing.T) {
+	inLab(t, beta2, func(l *lab) {
+		l.put(clusterPath, reference)
+		l.put(awsPath, `{"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}`)
+		before := l.text(awsPath)
+		l.Begin()
+		l.Pass(time.Minute)
+		if l.text(awsPath) != before {
+			t.Errorf("%s", l.text(awsPath))
+		}
+	})
+}
+
+// TestDomainsAreWrittenOnce: failure domains that a Cluster stores in another form, or that go,
+// cause no further writes.
+func TestDomainsAreWrittenOnce(t *testing.T) {
+	for version, path := range []string{strings.Replace(clusterPath, "v1beta2", "v1beta1", 1), clusterPath} {
+		inLab(t, version, func(l *lab) {
+			l.put(path, reference)
+			set := func(domains string) (text string) {
+				l.put(awsPath, `{"metadata": {}, "status": {"ready": true, "failureDomains": `+domains+`}}`)
+				l.Pass(time.Minute)
+				text = l.text(path)
+				l.Pass(10 * time.Minute)
+				if now := l.text(path); now != text {
+					t.Errorf("%s: %s\nafter %s", domains, now, text)
+				}
+				return text
+			}
+			l.Begin()
+			set(`[{"name": "z", "attributes": {}}, {"name": "b", "controlPlane": true, "attributes": {"k": "v"}}, {"name": "b"}]`)
+			if text := set(`{"b": {"controlPlane": true}}`); strings.Contains(text, `"z"`) || strings.Contains(text, `"k"`) || !strings.Contains(text, `"b"`) {
+				t.Errorf("the Cluster has %s", text)
+			}
+		})
+	}
+}
+
+// TestControlPlaneMakesItsKubeconfig: a Cluster with a controlPlaneRef gets it from that.
+func TestControlPlaneMakesItsKubeconfig(t *testing.T) {
+	inLab(t, beta2, func(l *lab) {
+		l.put(clusterPath, strings.Replace(reference, `"spec": {`, `"spec": {"controlPlaneRef": {"kind": "KubeadmControlPlane", "name": "prod"}, "controlPlaneEndpoint": {"host": "a", "port": 443}, `, 1))
+		l.ca()
+		l.Begin()
+		l.Pass(time.Minute)
+		if text := l.text(secretsPath + "prod-kubeconfig"); text != "" {
+			t.Error("the kubeconfig was made")
+		}
+	})
+}
+
+// TestReadingOfAnotherEndpointIsDropped: an answer of an earlier endpoint says nothing about the
+// present one, which is asked at once.
+func TestReadingOfAnotherEndpointIsDropped(t *testing.T) {
+	c := New(controller.New(controller.Options{}), Options{})
+	var o capi.Cluster
+	if err := json.Unmarshal([]byte(strings.Replace(reference, `"metadata": {}, "spec": {`, `"metadata": {"name": "prod", "uid": "u"}, "spec": {"controlPlaneEndpoint": {"host": "new", "port": 443}, `, 1)), &o); err != nil {
+		t.Fatal(err)
+	}
+	c.versions[beta2] = map[string]capi.Cluster{"/prod": o}
+	c.judge("/prod")
+	s := c.states["/prod"]
+	keys, _ := c.readDue(time.Now())
+	if len(keys) != 1 || !s.looking || s.looked != o.Spec.Endpoint {
+		t.Fatalf("%v: %+v", keys, s)
+	}
+	for _, of := range []question{{meta: o.Metadata, endpoint: capi.Endpoint{Host: "old", Port: 443}}, {endpoint: o.Spec.Endpoint}} {
+		s.looking = true
+		c.take(keys, map[string]found{"/prod": {of: of, state: secretState{answers: true}}})
+		if again, _ := c.reads.Pop(time.Now()); s.secrets.answers || s.looking || again != "/prod" {
+			t.Errorf("%+v: %+v, again %q", of, s, again)
+		}
+	}
+	s.looking = true
+	c.take(keys, map[string]found{"/prod": {of: question{meta: o.Metadata, endpoint: o.Spec.Endpoint}, state: secretState{answers: true}}})
+	if !s.secrets.answers {
+		t.Error("the answer of the endpoint is dropped, too")
+	}
+}
+
 // TestPreviewWritesNothing: a preview has the first write, and makes none.
 func TestPreviewWritesNothing(t *testing.T) {
 	inLab(t, beta2, func(l *lab) {

@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -15,6 +16,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -65,6 +67,8 @@ func readAuthority(data map[string][]byte, now time.Time) (a authority, err erro
 	switch {
 	case !is:
 		return a, errors.New("tls.key: this kind of key cannot sign; use RSA or ECDSA")
+	case isShort(signer):
+		return a, fmt.Errorf("tls.key: an RSA key of less than %d bits is not safe; replace the CA", shortestRSA)
 	case !a.cert.IsCA || !a.cert.BasicConstraintsValid:
 		return a, fmt.Errorf("tls.crt: %.80q is not the certificate of a CA", a.cert.Subject.CommonName)
 	case now.After(a.cert.NotAfter):
@@ -72,6 +76,15 @@ func readAuthority(data map[string][]byte, now time.Time) (a authority, err erro
 	}
 	a.bundle, a.key = cert, signer
 	return a, nil
+}
+
+// shortestRSA is the length of an RSA key in bits that is still safe. Much shorter ones cannot
+// sign at all.
+const shortestRSA = 2048
+
+func isShort(key crypto.Signer) bool {
+	k, is := key.(*rsa.PrivateKey)
+	return is && k.N.BitLen() < shortestRSA
 }
 
 // config is a kubeconfig with one cluster and one user.
@@ -185,6 +198,9 @@ func readKubeconfig(text []byte) (a access, err error) {
 		return a, fmt.Errorf("the client certificate of the kubeconfig: %w", err)
 	}
 	a.server, a.until = c.Clusters[0].Cluster.Server, leaf.NotAfter
+	if u, err := url.Parse(a.server); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery+u.Fragment != "" {
+		return a, errors.New("the server of the kubeconfig is not the URL of an API server; it begins with https://")
+	}
 	return a, nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"net"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -146,6 +148,54 @@ func TestBadCAsAreRefused(t *testing.T) {
 		if _, err := readAuthority(c.data, testTime); err == nil || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "PRIVATE") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestShortKeysAreRefused: Go signs nothing with them.
+func TestShortKeysAreRefused(t *testing.T) {
+	for bits, short := range map[int]bool{1024: true, 2048: false} {
+		key := &rsa.PrivateKey{PublicKey: rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), uint(bits-1))}}
+		if isShort(key) != short {
+			t.Errorf("%d bits", bits)
+		}
+	}
+}
+
+// TestKubeconfigsServerIsAnAPIServer: the controller sends requests to it.
+func TestKubeconfigsServerIsAnAPIServer(t *testing.T) {
+	ca, err := readAuthority(newCA(t, true, testTime.Add(certificateTime)), testTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := newKubeconfig("prod", capi.Endpoint{Host: "a", Port: 6443}, ca, testTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for server, ok := range map[string]bool{
+		"https://a:6443": true, "https://[2001:db8::1]:6443": true, "http://169.254.169.254/latest?x=": false, "https://u:p@a": false, "https://a/?x": false, "": false, "a": false,
+	} {
+		_, err := readKubeconfig([]byte(strings.Replace(string(text), "https://a:6443", server, 1)))
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", server, err)
+		}
+	}
+}
+
+// TestReasonsStay: what is part of a condition must not change while its cause stays, or each
+// look would write.
+func TestReasonsStay(t *testing.T) {
+	expired := func(now time.Time) error {
+		return &url.Error{Op: "Get", URL: "https://a", Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "current time " + now.String()}}
+	}
+	unresolved := func(port int) error {
+		text := fmt.Sprintf("read udp 10.0.0.1:%d->10.0.0.2:53: i/o timeout", port)
+		return &url.Error{Op: "Get", URL: "https://a", Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: text, Name: "prod.example.com", IsTimeout: true}}}
+	}
+	if a, b := reason(expired(testTime)), reason(expired(testTime.Add(time.Hour))); a != b || !strings.Contains(a, "expired") {
+		t.Errorf("%q and %q", a, b)
+	}
+	if a, b := reason(unresolved(40001)), reason(unresolved(40002)); a != b || !strings.Contains(a, "prod.example.com cannot be resolved") {
+		t.Errorf("%q and %q", a, b)
 	}
 }
 

@@ -70,21 +70,28 @@ type domain struct {
 	Attributes   map[string]string `json:"attributes,omitempty"`
 }
 
-// domainsOf reads failure domains in the form of either contract: a list, or a map by name.
+// domainsOf reads failure domains in the form of either contract: a list, or a map by name. They
+// are sorted, and each is there once, so that they can be compared.
 func domainsOf(text json.RawMessage) (list []domain) {
-	if json.Unmarshal(text, &list) == nil {
-		return slices.DeleteFunc(list, func(d domain) bool { return d.Name == "" })
+	if json.Unmarshal(text, &list) != nil {
+		var m map[string]domain
+		if json.Unmarshal(text, &m) != nil {
+			return nil
+		}
+		list = nil
+		for name, d := range m {
+			d.Name = name
+			list = append(list, d)
+		}
 	}
-	var m map[string]domain
-	if json.Unmarshal(text, &m) != nil {
-		return nil
+	list = slices.DeleteFunc(list, func(d domain) bool { return d.Name == "" })
+	slices.SortStableFunc(list, func(a, b domain) int { return compare(a.Name, b.Name) })
+	list = slices.CompactFunc(list, func(a, b domain) bool { return a.Name == b.Name })
+	for i := range list {
+		if len(list[i].Attributes) == 0 {
+			list[i].Attributes = nil
+		}
 	}
-	list = nil
-	for name, d := range m {
-		d.Name = name
-		list = append(list, d)
-	}
-	slices.SortFunc(list, func(a, b domain) int { return compare(a.Name, b.Name) })
 	return list
 }
 

@@ -131,7 +131,7 @@ func probe(ctx context.Context, a access) error {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("the API server is not ready: %s", answer.Status)
+		return fmt.Errorf("the API server is not ready: %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 	}
 	return nil
 }
@@ -143,7 +143,13 @@ func reason(err error) string {
 		err = e.Err
 	}
 	var text string
-	if e, ok := errors.AsType[*net.OpError](err); ok && e.Err != nil {
+	if e, ok := errors.AsType[*net.DNSError](err); ok { // its text has the port of the request
+		if text = "the name " + e.Name + " cannot be resolved"; e.IsNotFound {
+			text = "the name " + e.Name + " does not exist"
+		}
+	} else if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired { // its text has the time
+		text = "its certificate has expired, or is not valid yet"
+	} else if e, ok := errors.AsType[*net.OpError](err); ok && e.Err != nil {
 		text = e.Op + ": " + e.Err.Error()
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		text = "no answer in " + probeLimit.String()

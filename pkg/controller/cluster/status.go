@@ -29,13 +29,14 @@ func isOurs(condition string) bool {
 }
 
 // statusOf returns the status that a Cluster is to have, as a merge patch, or nil if it has it.
-func statusOf(c capi.Cluster, i *infra, k secretState, version int, now time.Time) map[string]any {
+// none is why it has no infrastructure.
+func statusOf(c capi.Cluster, i *infra, none string, k secretState, version int, now time.Time) map[string]any {
 	contract := []capi.Contract{capi.Beta1, capi.Beta2}[version]
 	wasProvisioned := c.Status.InfrastructureReady || c.Status.Initialization.Infrastructure
 	wasInitialized := c.Status.Initialization.ControlPlane || isTrue(c.Status.Conditions, initialized)
 	provisioned := wasProvisioned || i != nil && i.provisioned()
 	up := wasInitialized || k.answers
-	want := []capi.Condition{infraCondition(c, i), controlPlaneCondition(up, k)}
+	want := []capi.Condition{infraCondition(i, none), controlPlaneCondition(up, k)}
 	for j := range want {
 		want[j] = want[j].Form(contract, c.Metadata.Generation)
 	}
@@ -59,7 +60,7 @@ func statusOf(c capi.Cluster, i *infra, k secretState, version int, now time.Tim
 	}
 	if i != nil && i.provisioned() {
 		if domains := domainsOf(i.Status.Domains); len(domains) > 0 && !reflect.DeepEqual(domains, domainsOf(c.Status.FailureDomains)) {
-			patch["failureDomains"] = formOf(domains, version)
+			patch["failureDomains"] = capi.Replace(c.Status.FailureDomains, formOf(domains, version))
 		}
 	}
 	if len(patch) == 0 {
@@ -78,11 +79,10 @@ func isTrue(all []capi.Condition, kind string) bool {
 }
 
 // infraCondition mirrors the condition Ready of the infrastructure.
-func infraCondition(c capi.Cluster, i *infra) capi.Condition {
+func infraCondition(i *infra, none string) capi.Condition {
 	out := capi.Condition{Type: infrastructureReady, Status: capi.False, Severity: capi.Info, Reason: "InfrastructureDoesNotExist"}
 	if i == nil {
-		r := c.Spec.Infrastructure
-		out.Message = r.Kind + " " + r.Name + " does not exist, or is not an " + infraKind + " of " + infraGroup
+		out.Message = none
 		return out
 	}
 	for _, ready := range i.Status.Conditions {
