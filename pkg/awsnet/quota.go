@@ -154,6 +154,9 @@ func (q Quota) demand(p Plan, want map[Key]Wanted) map[string]int {
 		if s.Verb != Create || s.Key.Kind != q.Kind {
 			continue
 		}
+		if a, is := s.Want.(Address); is && a.Pool != "" {
+			continue // the quota is for Amazon's addresses
+		}
 		where := ""
 		if q.Of == KindSubnet {
 			where = s.Key.Name // NAT gateways have the names of their zones

@@ -58,6 +58,17 @@ func TestHeadroomOfTheVPCAndItsGroups(t *testing.T) {
 	}
 }
 
+// TestOwnAddressesNeedNoQuota: AWS's quota of elastic addresses is for its own.
+func TestOwnAddressesNeedNoQuota(t *testing.T) {
+	w := newWorld(t, 1)
+	want := w.want("network:\n  vpc: {cidrBlock: 10.0.0.0/16, availabilityZoneUsageLimit: 3, elasticIpPool: {publicIpv4Pool: ipv4pool-ec2-0123abcd}}")
+	for _, n := range awsnet.Needs(awsnet.Diff(w.owner, want, w.account.Read()), want, nil) {
+		if n.Kind == awsnet.KindAddress {
+			t.Errorf("%v", n)
+		}
+	}
+}
+
 func TestPrice(t *testing.T) {
 	w := newWorld(t, 1)
 	costs, known := awsnet.Price(w.want(specs["three zones"]+"\nbastion: {enabled: true}"), "us-east-1")

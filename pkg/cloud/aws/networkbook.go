@@ -60,11 +60,13 @@ func (b *networkBook) end(r *networkReader) {
 	delete(b.running, r)
 }
 
-// changed forgets an owner's readings, because a change begins or has ended. It keeps
-// those of other owners: they check shared objects like all others.
+// changed forgets an owner's readings and the counts of the region, because a change
+// begins or has ended. It keeps the readings of other owners: they check shared objects
+// like all others.
 func (b *networkBook) changed(o awsnet.Owner) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.counts, b.atCount = nil, time.Time{}
 	same := func(s NetworkScope) bool { return s.Owner.Cluster == o.Cluster && s.Owner.UID == o.UID }
 	for r := range b.running {
 		b.running[r] = b.running[r] || same(r.scope)

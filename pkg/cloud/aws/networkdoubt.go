@@ -11,8 +11,8 @@ import (
 // doubting is how long AWS may omit an object whose creation had no answer.
 const doubting = 20 * time.Second
 
-// twinned are the creations that AWS repeats: they have no client token, and no name or
-// block of addresses that only one object can have.
+// twinned are the calls that create a second object when they are repeated: they have no
+// client token, and no name or block of addresses that only one object can have.
 var twinned = map[string]bool{createVPC: true, createGateway: true, allocateAddress: true, associateVPCBlock: true}
 
 // doubt is a creation without an answer. AWS may have made the object.

@@ -14,10 +14,10 @@ import (
 )
 
 // NetworkNow returns the states of single objects of a network, by ID, for steps that
-// wait: VPCs and their blocks, subnets, NAT gateways, endpoints, load balancers and
-// bastions. It makes one call for each kind, and one for each 20 load balancers. An
-// object that the result lacks does not exist. The objects lack the tags of load
-// balancers, and attributes that need calls of their own.
+// wait: objects of every kind that a reading may find pending or being deleted. It makes
+// one call for each kind, and one for each 20 load balancers. An object that the result
+// lacks does not exist. The objects lack the tags of load balancers, and attributes that
+// need calls of their own.
 func (c *Client) NetworkNow(ctx context.Context, ids ...string) (map[string]awsnet.Found, error) {
 	kinds := make(map[string][]string)
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
@@ -63,6 +63,31 @@ var nowReads = map[string]func(*Client, context.Context, []string) ([]awsnet.Fou
 		}
 		six, err := c.vpcsNow(ctx, filter("ipv6-cidr-block-association.association-id", ids...))
 		return append(four, six...), err
+	},
+	"igw": func(c *Client, ctx context.Context, ids []string) ([]awsnet.Found, error) {
+		all, err := c.networkGateways(ctx, func(types.InternetGateway) bool { return false }, filter("internet-gateway-id", ids...))
+		return all, err
+	},
+	"eigw": func(c *Client, ctx context.Context, _ []string) ([]awsnet.Found, error) {
+		all, err := c.networkEgresses(ctx)
+		return all, err
+	},
+	"cagw": func(c *Client, ctx context.Context, ids []string) ([]awsnet.Found, error) {
+		all, err := c.networkCarriers(ctx, filter("carrier-gateway-id", ids...))
+		return all, err
+	},
+	"rtbassoc": func(c *Client, ctx context.Context, ids []string) ([]awsnet.Found, error) {
+		var all tableList
+		var wrong error
+		err := c.eachTable(ctx, []types.Filter{filter("association.route-table-association-id", ids...)}, func(t types.RouteTable) {
+			if wrong == nil {
+				wrong = all.add(t)
+			}
+		})
+		if err == nil {
+			err = wrong
+		}
+		return all.found, err
 	},
 	"subnet": func(c *Client, ctx context.Context, ids []string) (all []awsnet.Found, err error) {
 		found, err := c.describeSubnets(ctx, filter("subnet-id", ids...))

@@ -15,8 +15,9 @@ import (
 )
 
 // NetworkUsage returns what the region has of the quotas that a plan needs more of, by their
-// codes. It counts the objects of all clusters, or uses what a reading with Count has counted. Where AWS's default limit does not suffice, it
-// reads the account's own. assumed says which of these it could not read, and why.
+// codes. It counts the objects of all clusters, or uses what a reading with Count has counted.
+// Where AWS's default limit does not suffice, it reads the account's own. assumed says which of
+// these it could not read, and why.
 //
 // Security groups and target groups are not counted: their limits are in the thousands.
 func (c *Client) NetworkUsage(ctx context.Context, v awsnet.View) (use map[string]awsnet.Usage, assumed []string, err error) {
@@ -122,7 +123,13 @@ var usages = map[awsnet.Kind]func(*Client, context.Context) (awsnet.Usage, error
 		if err != nil {
 			return awsnet.Usage{}, err
 		}
-		return awsnet.Usage{Used: len(out.Addresses)}, nil
+		used := 0
+		for _, a := range out.Addresses {
+			if poolOf(a) == "" {
+				used++
+			}
+		}
+		return awsnet.Usage{Used: used}, nil
 	},
 	awsnet.KindNATGateway: (*Client).usageOfNATs,
 	awsnet.KindEndpoint: func(c *Client, ctx context.Context) (awsnet.Usage, error) {

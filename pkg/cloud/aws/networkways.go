@@ -113,12 +113,20 @@ func (r *networkReader) readGateways(ctx context.Context, p part) error {
 	if p.name == partGateways {
 		by = []types.Filter{filter("attachment.vpc-id", r.vpcs...)}
 	}
-	var all foundList
-	err := eachPage(ctx, r.c, describeGateways, func(ctx context.Context, token *string) (*ec2.DescribeInternetGatewaysOutput, error) {
-		return r.c.ec2.DescribeInternetGateways(ctx, &ec2.DescribeInternetGatewaysInput{Filters: by, MaxResults: aws.Int32(largestPage), NextToken: token})
+	all, err := r.c.networkGateways(ctx, func(g types.InternetGateway) bool { return r.skips(awsnet.KindInternetGateway, len(by), g.Tags) }, by...)
+	if err == nil {
+		r.set(p, all)
+	}
+	return err
+}
+
+// networkGateways returns the internet gateways that the filters select, without those to skip.
+func (c *Client) networkGateways(ctx context.Context, skip func(types.InternetGateway) bool, by ...types.Filter) (all foundList, err error) {
+	err = eachPage(ctx, c, describeGateways, func(ctx context.Context, token *string) (*ec2.DescribeInternetGatewaysOutput, error) {
+		return c.ec2.DescribeInternetGateways(ctx, &ec2.DescribeInternetGatewaysInput{Filters: by, MaxResults: aws.Int32(largestPage), NextToken: token})
 	}, func(out *ec2.DescribeInternetGatewaysOutput) (*string, error) {
 		for _, g := range out.InternetGateways {
-			if r.skips(awsnet.KindInternetGateway, len(by), g.Tags) {
+			if skip(g) {
 				continue
 			}
 			f := awsnet.Found{ID: value(g.InternetGatewayId), Tags: tagsOf(g.Tags)}
@@ -131,10 +139,7 @@ func (r *networkReader) readGateways(ctx context.Context, p part) error {
 		}
 		return out.NextToken, nil
 	})
-	if err == nil {
-		r.set(p, sortedFound(all))
-	}
-	return err
+	return sortedFound(all), err
 }
 
 // attachment validates the ID of a gateway, and returns the VPC to which it is
@@ -158,12 +163,20 @@ func attachment(action, id, prefix string, all []types.InternetGatewayAttachment
 	return vpc, state, nil
 }
 
-// readEgress reads the egress-only gateways with our tag. AWS filters them only by
-// tags.
+// readEgress reads the egress-only gateways with our tag.
 func (r *networkReader) readEgress(ctx context.Context, p part) error {
-	var all foundList
-	err := eachPage(ctx, r.c, describeEgress, func(ctx context.Context, token *string) (*ec2.DescribeEgressOnlyInternetGatewaysOutput, error) {
-		return r.c.ec2.DescribeEgressOnlyInternetGateways(ctx, &ec2.DescribeEgressOnlyInternetGatewaysInput{Filters: []types.Filter{r.ourTag()}, MaxResults: aws.Int32(largestGateways), NextToken: token})
+	all, err := r.c.networkEgresses(ctx, r.ourTag())
+	if err == nil {
+		r.set(p, all)
+	}
+	return err
+}
+
+// networkEgresses returns the egress-only gateways that the filters select, or those of the
+// region. AWS filters them only by tags.
+func (c *Client) networkEgresses(ctx context.Context, by ...types.Filter) (all foundList, err error) {
+	err = eachPage(ctx, c, describeEgress, func(ctx context.Context, token *string) (*ec2.DescribeEgressOnlyInternetGatewaysOutput, error) {
+		return c.ec2.DescribeEgressOnlyInternetGateways(ctx, &ec2.DescribeEgressOnlyInternetGatewaysInput{Filters: by, MaxResults: aws.Int32(largestGateways), NextToken: token})
 	}, func(out *ec2.DescribeEgressOnlyInternetGatewaysOutput) (*string, error) {
 		for _, g := range out.EgressOnlyInternetGateways {
 			f := awsnet.Found{ID: value(g.EgressOnlyInternetGatewayId), Tags: tagsOf(g.Tags)}
@@ -176,10 +189,7 @@ func (r *networkReader) readEgress(ctx context.Context, p part) error {
 		}
 		return out.NextToken, nil
 	})
-	if err == nil {
-		r.set(p, sortedFound(all))
-	}
-	return err
+	return sortedFound(all), err
 }
 
 // readCarriers reads the carrier gateways of the network's VPCs.
@@ -188,9 +198,17 @@ func (r *networkReader) readCarriers(ctx context.Context, p part) error {
 	if err != nil {
 		return err
 	}
-	var all foundList
-	err = eachPage(ctx, r.c, describeCarriers, func(ctx context.Context, token *string) (*ec2.DescribeCarrierGatewaysOutput, error) {
-		return r.c.ec2.DescribeCarrierGateways(ctx, &ec2.DescribeCarrierGatewaysInput{Filters: by, MaxResults: aws.Int32(largestPage), NextToken: token})
+	all, err := r.c.networkCarriers(ctx, by...)
+	if err == nil {
+		r.set(p, all)
+	}
+	return err
+}
+
+// networkCarriers returns the carrier gateways that the filters select.
+func (c *Client) networkCarriers(ctx context.Context, by ...types.Filter) (all foundList, err error) {
+	err = eachPage(ctx, c, describeCarriers, func(ctx context.Context, token *string) (*ec2.DescribeCarrierGatewaysOutput, error) {
+		return c.ec2.DescribeCarrierGateways(ctx, &ec2.DescribeCarrierGatewaysInput{Filters: by, MaxResults: aws.Int32(largestPage), NextToken: token})
 	}, func(out *ec2.DescribeCarrierGatewaysOutput) (*string, error) {
 		for _, g := range out.CarrierGateways {
 			f := awsnet.Found{ID: value(g.CarrierGatewayId), Tags: tagsOf(g.Tags)}
@@ -210,10 +228,7 @@ func (r *networkReader) readCarriers(ctx context.Context, p part) error {
 		}
 		return out.NextToken, nil
 	})
-	if err == nil {
-		r.set(p, sortedFound(all))
-	}
-	return err
+	return sortedFound(all), err
 }
 
 // readAddresses reads the elastic addresses with our tag. Given.UsedBy is the interface
@@ -228,7 +243,11 @@ func (r *networkReader) readAddresses(ctx context.Context, p part) error {
 	}
 	var all foundList
 	for _, a := range out.Addresses {
-		if r.skips(awsnet.KindAddress, len(by), a.Tags) {
+		counted := awsnet.KindAddress
+		if poolOf(a) != "" {
+			counted = "" // the quota is for Amazon's addresses
+		}
+		if r.skips(counted, len(by), a.Tags) {
 			continue
 		}
 		f := awsnet.Found{ID: value(a.AllocationId), Tags: tagsOf(a.Tags)}
@@ -241,15 +260,19 @@ func (r *networkReader) readAddresses(ctx context.Context, p part) error {
 		if f.Given.UsedBy = clip(value(a.InstanceId)); f.Given.UsedBy == "" {
 			f.Given.UsedBy = clip(value(a.NetworkInterfaceId))
 		}
-		o := awsnet.Address{Pool: clip(value(a.PublicIpv4Pool))}
-		if o.Pool == "amazon" {
-			o.Pool = ""
-		}
-		f.Object = o
+		f.Object = awsnet.Address{Pool: poolOf(a)}
 		all = append(all, f)
 	}
 	r.set(p, sortedFound(all))
 	return nil
+}
+
+// poolOf returns the ID of the account's own pool that an address is from, or "".
+func poolOf(a types.Address) string {
+	if pool := clip(value(a.PublicIpv4Pool)); pool != "amazon" {
+		return pool
+	}
+	return ""
 }
 
 // natList is the NAT gateways. gone are the deleted ones, which AWS shows for an hour.

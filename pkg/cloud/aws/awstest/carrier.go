@@ -11,7 +11,8 @@ var carrierKind = &kind[*carrier]{
 	missing: missing("InvalidCarrierGatewayID.NotFound", "carrierGateway"),
 	write:   func(*request, *carrier) {},
 	by: attributes[*carrier]{
-		"vpc-id": func(_ *request, g *carrier) []string { return one(g.vpc.id) },
+		"carrier-gateway-id": func(_ *request, g *carrier) []string { return one(g.id) },
+		"vpc-id":             func(_ *request, g *carrier) []string { return one(g.vpc.id) },
 	},
 }
 
