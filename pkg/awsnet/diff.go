@@ -157,6 +157,9 @@ func (d *differ) change(k Key, w Wanted, have Found) {
 		d.problems = append(d.problems, Problem{k.String(), conflict(have, want)})
 	}
 	tags := missing(w.Tags, have.Tags)
+	if k.Kind == KindAddress && have.Tags[KeptTag] == "true" && w.Tags[KeptTag] == "" {
+		tags[KeptTag] = "false" // the spec no longer keeps addresses
+	}
 	if len(tags) > 0 && !foreignRule && k != (Key{KindSecurityGroup, defaultGroup}) {
 		calls = append(calls, Call{Action: tagAction(k.Kind)})
 	} else {

@@ -245,6 +245,23 @@ func TestAddressesAreKept(t *testing.T) {
 	}
 }
 
+// TestAddressesAreKeptNoLonger turns keepAddresses off: a deletion then releases the addresses.
+func TestAddressesAreKeptNoLonger(t *testing.T) {
+	w := newWorld(t, 8)
+	w.apply(w.want(specs["three zones"] + "\nkeepAddresses: true"))
+	if kept := awsnet.SeeEnd(w.owner, w.account.Read(), false).Kept(); len(kept) != 3 {
+		t.Errorf("%d addresses are kept", len(kept))
+	}
+	want := w.want(specs["three zones"])
+	w.apply(want)
+	w.exact(want)
+	if kept := awsnet.SeeEnd(w.owner, w.account.Read(), false).Kept(); len(kept) != 0 {
+		t.Errorf("%v", kept)
+	}
+	w.destroy(false)
+	w.empty()
+}
+
 func TestForeignVPCGetsOnlyTagsAndGroups(t *testing.T) {
 	w := newWorld(t, 9)
 	vpc := w.account.Put(awsnet.VPC{IPv4: netip.MustParsePrefix("10.9.0.0/16")}, nil)

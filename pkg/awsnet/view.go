@@ -1,6 +1,9 @@
 package awsnet
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // View is a network as its Spec wants it, and as a reading of AWS found it.
 type View struct {
@@ -36,6 +39,18 @@ func SeeEnd(o Owner, a Account, sweep bool) View {
 // Done reports whether the account is as wanted: there are no steps, problems or
 // blockers.
 func (v View) Done() bool { return len(v.Plan.Steps)+len(v.Plan.Problems)+len(v.Plan.Blocked) == 0 }
+
+// Kept returns the addresses that stay although the network does not want them: it was to keep its
+// addresses. AWS bills them.
+func (v View) Kept() (all []Found) {
+	for k, f := range v.Holding.Ours {
+		if k.Kind == KindAddress && f.Tags[KeptTag] == "true" && v.Want[k].Object == nil {
+			all = append(all, f)
+		}
+	}
+	slices.SortFunc(all, func(a, b Found) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
 
 // Endpoint returns where clients reach the API servers: the host and port of the first load
 // balancer. The host is empty until AWS has given it one.
