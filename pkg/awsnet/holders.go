@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // The tags of objects that service controllers create.
@@ -218,7 +219,7 @@ func clip(s string) string {
 		s = strings.ToValidUTF8(s[:80], "") + "…"
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r

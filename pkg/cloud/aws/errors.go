@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
@@ -178,7 +179,7 @@ func clip(text string) string {
 	text, _, _ = strings.Cut(text, " Encoded authorization failure message")
 	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
 	text = strings.TrimSuffix(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
