@@ -45,8 +45,8 @@ type (
 const grace = 15 * time.Second
 
 // Apply carries out a Plan until nothing of it can go on, or until ctx ends. Then it begins no
-// call, and waits for those in flight: the result of a call that may have made something is not
-// lost. A read of what steps wait for that failed is repeated, until Expire fails the steps.
+// call, and waits up to grace for those in flight: their results may be new objects. It repeats
+// failed polls until Expire fails the steps that wait.
 func Apply(ctx context.Context, p awsnet.Plan, c Client, o Options) Progress {
 	r := New(p)
 	calls, reads := make(chan ended), make(chan seen)

@@ -187,7 +187,7 @@ func TestFailureStopsNothingElse(t *testing.T) {
 	}
 	p := awsnet.Diff(c.owner, want, c.account.Read())
 	done := c.apply(t.Context(), p, 4)
-	if !done.Over() || len(done.Failed) != 1 || !errors.Is(done.Failed[0].Err, full) || done.Left != 2 || done.Done != len(p.Steps)-3 {
+	if !done.Over() || len(done.Failed) != 1 || !errors.Is(done.Failed[0].Err, full) || done.Left != 2 || len(done.Open) != 3 || done.Done != len(p.Steps)-3 {
 		t.Errorf("%+v", done)
 	}
 	c.before = nil

@@ -62,7 +62,7 @@ func New(p awsnet.Plan) *Run {
 	}
 }
 
-// Next returns calls that can begin, at most so many. The caller makes each, and gives its
+// Next returns calls that can begin, no more than most. The caller makes each, and passes its
 // result to Ended.
 func (r *Run) Next(most int) (all []Task) {
 	for len(r.next) > 0 && len(all) < most {
@@ -171,8 +171,8 @@ func slow(s awsnet.Step) bool {
 	return false
 }
 
-// Waiting returns the IDs of what steps wait for. The caller reads them at times, and gives
-// what it saw to Saw. No call waits meanwhile.
+// Waiting returns the IDs of what steps wait for. The caller polls them, and passes what it read
+// to Saw. Meanwhile other calls go on.
 func (r *Run) Waiting() []string { return slices.Sorted(maps.Keys(r.waits)) }
 
 // Saw takes a complete reading of objects that steps wait for. What it lacks does not exist, but
@@ -207,8 +207,8 @@ var limits = map[awsnet.Kind]time.Duration{
 // otherLimit is the limit of other kinds.
 const otherLimit = 5 * time.Minute
 
-// Expire fails the steps that wait for longer than AWS needs. The caller calls it at times, with
-// why the last read of what steps wait for failed, or nil.
+// Expire fails the steps that wait for longer than AWS needs. The caller calls it after each poll.
+// why is the error of that poll, or nil.
 func (r *Run) Expire(at time.Time, why error) {
 	for _, id := range r.Waiting() {
 		w := r.waits[id]
@@ -263,6 +263,8 @@ type Progress struct {
 	// Failed are the errors of steps, and Left how many steps cannot begin because of them.
 	Failed []Failure
 	Left   int
+	// Open are the steps that are not done: those that failed, too.
+	Open []awsnet.StepID
 }
 
 // Failure is a step that failed.
@@ -276,6 +278,9 @@ func (r *Run) Progress() Progress {
 	p := Progress{Steps: len(r.plan.Steps), Done: len(r.done), Calls: r.calls, Waiting: r.Waiting()}
 	lost := make(map[awsnet.StepID]bool)
 	for _, s := range r.plan.Steps { // each comes after those that it needs
+		if !r.done[s.StepID] {
+			p.Open = append(p.Open, s.StepID)
+		}
 		if err := r.failed[s.StepID]; err != nil {
 			p.Failed = append(p.Failed, Failure{s.StepID, err})
 			lost[s.StepID] = true

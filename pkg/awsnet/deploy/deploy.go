@@ -30,11 +30,16 @@ type Options struct {
 	// Poll paces the reads of what AWS makes in the background, and Retry the passes after
 	// failures that may end by themselves.
 	Poll, Retry retry.Backoff
+	// Start is how long reads may fail before the first change. Throttled ones may fail for
+	// Patience.
+	Start time.Duration
 	// Patience is how long passes without any progress go on, and Linger how long a deletion
 	// waits for what AWS removes late, such as the interfaces of deleted load balancers.
 	Patience, Linger time.Duration
 	// AnyQuota builds without a check of quotas.
 	AnyQuota bool
+	// Approve, if it is set, is called before the first change of a deletion. An error ends the run.
+	Approve func(context.Context, awsnet.View) error
 	// Report takes each Progress, and Called each call that ended. They must not block, and Called
 	// is called from several goroutines.
 	Report func(Progress)
@@ -52,6 +57,7 @@ func New(c Cloud, o Options) *Deployer {
 	o.Most = cmp.Or(o.Most, 8)
 	o.Poll = cmp.Or(o.Poll, retry.Backoff{First: time.Second, Last: 15 * time.Second})
 	o.Retry = cmp.Or(o.Retry, retry.Backoff{First: 2 * time.Second, Last: 30 * time.Second})
+	o.Start = cmp.Or(o.Start, 30*time.Second)
 	o.Patience = cmp.Or(o.Patience, 5*time.Minute)
 	o.Linger = cmp.Or(o.Linger, 5*time.Minute)
 	return &Deployer{c, o}
@@ -226,6 +232,15 @@ func (e QuotaError) Error() string {
 		text += "\n  " + a
 	}
 	return text
+}
+
+// patience returns how long reads may fail. Before the first change a run that ends loses nothing,
+// and the cause is probably a wrong setting or a missing route to AWS.
+func (d *Deployer) patience(begun bool, err error) time.Duration {
+	if begun || cloud.KindOf(err) == cloud.Throttled {
+		return d.o.Patience
+	}
+	return min(d.o.Start, d.o.Patience)
 }
 
 // passes reports whether an error may end by itself.

@@ -64,7 +64,7 @@ func TestQuotaHitHalfWay(t *testing.T) {
 	if text := failures(t, err); strings.Count(text, "\n") != 0 || !strings.Contains(text, "address/nat-") || !strings.Contains(text, "L-0263D0A3") {
 		t.Errorf("%v", err)
 	}
-	if e, _ := errors.AsType[*deploy.RunError](err); e == nil || e.Left != 3 {
+	if e, _ := errors.AsType[*deploy.RunError](err); e == nil || e.Left != 3 || len(e.View.Plan.Steps) != 3 {
 		t.Errorf("%v", err)
 	}
 	l.fake.Set(func(s *awstest.Settings) { s.Addresses = 5 })

@@ -37,9 +37,9 @@ func wantSettled(t *testing.T, r deploy.Result, err error) {
 	}
 }
 
-// TestMotoDeploys builds a network in three zones in an account that is not of our making, finds
-// nothing to do. It deletes nothing: moto keeps the associations of deleted subnets, and then
-// refuses to delete their route tables.
+// TestMotoDeploys builds a network in three zones in moto's account, and then finds nothing to do.
+// It deletes nothing: moto keeps the associations of deleted subnets, and then refuses to delete
+// their route tables.
 func TestMotoDeploys(t *testing.T) {
 	mototest.Start(t)
 	l := &lab{TB: t}

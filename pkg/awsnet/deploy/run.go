@@ -15,7 +15,7 @@ import (
 
 // Result is how a run ended.
 type Result struct {
-	// View is the last reading.
+	// View is the last reading. Its Plan lacks the steps that ended well since.
 	View   awsnet.View
 	Passes int
 	// Done is how many steps ended well, in all passes.
@@ -25,9 +25,14 @@ type Result struct {
 	Left   int
 }
 
-// mostRepeats limits how often a plan that failed nothing may come back unchanged: AWS may show
-// the changes late.
-const mostRepeats = 4
+const (
+	// mostRepeats limits how often a plan that failed nothing may come back unchanged: AWS may show
+	// the changes late.
+	mostRepeats = 4
+	// mostRounds limits how many plans of one run may make progress: another program may undo a
+	// different part of the network each time. The first mostSwift follow one another without a pause.
+	mostRounds, mostSwift = 20, 3
+)
 
 // Build makes the account what a spec says. An error after changes is a *RunError.
 func (d *Deployer) Build(ctx context.Context, s awsnet.Spec) (Result, error) {
@@ -61,7 +66,12 @@ func (d *Deployer) Destroy(ctx context.Context, e End) (Result, error) {
 		owner:  e.Owner,
 		linger: d.o.Linger,
 		read:   func(ctx context.Context) (awsnet.View, error) { return d.ReadEnd(ctx, e) },
-		check:  func(context.Context, awsnet.View) error { return nil },
+		check: func(ctx context.Context, v awsnet.View) error {
+			if d.o.Approve == nil {
+				return nil
+			}
+			return d.o.Approve(ctx, v)
+		},
 	})
 }
 
@@ -82,7 +92,7 @@ func (d *Deployer) run(ctx context.Context, u run) (r Result, err error) {
 			d.o.Report(p)
 		}
 	}
-	moved, failures, repeats, checked := time.Now(), 0, 0, false
+	moved, failures, repeats, rounds, begun := time.Now(), 0, 0, 0, false
 	var last []string // what the last pass did
 	for {
 		r.Passes++
@@ -91,13 +101,15 @@ func (d *Deployer) run(ctx context.Context, u run) (r Result, err error) {
 		switch {
 		case ctx.Err() != nil:
 			return r, &RunError{Result: r, Err: interrupted(ctx)}
-		case err != nil && passes(err) && !isSpec(err) && time.Since(moved) < d.o.Patience:
+		case err != nil && passes(err) && !isSpec(err) && time.Since(moved) < d.patience(begun, err):
 			failures++
 			report(Progress{Doing: Waiting, Why: err.Error()})
 			if d.o.Retry.Sleep(ctx, failures) != nil {
 				return r, &RunError{Result: r, Err: interrupted(ctx)}
 			}
 			continue
+		case err != nil && passes(err) && !isSpec(err) && !begun:
+			return r, fmt.Errorf("%w; nothing was changed", err)
 		case err != nil:
 			return r, r.because(err)
 		}
@@ -113,33 +125,41 @@ func (d *Deployer) run(ctx context.Context, u run) (r Result, err error) {
 			}
 			continue
 		}
-		if !checked {
+		if !begun {
 			if err := u.check(ctx, v); err != nil {
 				return r, r.because(err)
 			}
-			checked = true
+			moved, begun = time.Now(), true // a person may have thought about it
+		}
+		if rounds == mostRounds {
+			r.Left = len(v.Plan.Steps)
+			return r, &RunError{Result: r, Err: fmt.Errorf("%d rounds of changes did not suffice: %q is still to do; another program may undo them", rounds, v.Plan.Steps[0].Summary)}
 		}
 		p := apply.Apply(ctx, v.Plan, caller{d.cloud.NetworkChanger(u.owner), d.o.Called}, apply.Options{
 			Most: d.o.Most, Poll: d.o.Poll, Report: func(p apply.Progress) { report(Progress{Doing: Applying, Plan: p}) },
 		})
 		r.Done += p.Done
 		r.Failed, r.Left = p.Failed, p.Steps-p.Done
+		r.View.Plan.Steps = stepsOf(v.Plan, p.Open)
 		if p.Done > 0 {
 			moved = time.Now()
+			rounds++
 		}
 		switch {
 		case ctx.Err() != nil:
 			return r, &RunError{Result: r, Err: interrupted(ctx)}
 		case len(p.Failed) == 0:
 			failures = 0
-			if now := summaries(v.Plan); !slices.Equal(now, last) {
+			if now := summaries(v.Plan); slices.Equal(now, last) {
+				repeats++
+			} else {
 				repeats, last = 0, now
-				continue
 			}
-			if repeats++; repeats > mostRepeats {
+			if repeats > mostRepeats {
+				r.View = v // the steps came back each time
 				return r, &RunError{Result: r, Err: fmt.Errorf("AWS took %s %d times, and still shows no effect: %q; another program may undo it", plural(len(last), "change"), repeats+1, last[0])}
 			}
-			if d.o.Retry.Sleep(ctx, repeats) != nil {
+			if pause := max(repeats, rounds-mostSwift); pause > 0 && d.o.Retry.Sleep(ctx, pause) != nil {
 				return r, &RunError{Result: r, Err: interrupted(ctx)}
 			}
 			continue
@@ -154,6 +174,11 @@ func (d *Deployer) run(ctx context.Context, u run) (r Result, err error) {
 	}
 }
 
+// stepsOf returns some of a plan's steps.
+func stepsOf(p awsnet.Plan, some []awsnet.StepID) []awsnet.Step {
+	return slices.DeleteFunc(slices.Clone(p.Steps), func(s awsnet.Step) bool { return !slices.Contains(some, s.StepID) })
+}
+
 // summaries returns the steps of a plan for people.
 func summaries(p awsnet.Plan) (all []string) {
 	for _, s := range p.Steps {
@@ -166,7 +191,7 @@ func isSpec(err error) bool { _, is := errors.AsType[SpecError](err); return is 
 
 // because returns an error as it is before the first change, and otherwise with the Result.
 func (r Result) because(err error) error {
-	if err == nil || r.Done == 0 {
+	if err == nil || r.Done+len(r.Failed) == 0 {
 		return err
 	}
 	return &RunError{Result: r, Err: err}
