@@ -48,7 +48,7 @@ func exit(err error, out io.Writer) int {
 	if errors.Is(err, errPending) {
 		return exitPending
 	}
-	fmt.Fprintln(out, "tulle-controller:", err)
+	fmt.Fprintln(out, "tulle-controller:", legible(err.Error()))
 	if _, of := errors.AsType[planUsageError](err); of {
 		return exitFailing
 	}

@@ -114,10 +114,8 @@ type networkJob struct {
 	log    io.Writer // for people, while it runs
 }
 
-// network runs the command aws.
+// runNetwork runs the command aws.
 func (s settings) runNetwork(in io.Reader, out, log io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
 	j := networkJob{settings: s, in: in, out: out, log: log}
 	for _, w := range s.cloud.warnings {
 		fmt.Fprintf(log, "warning: --cloud-config: %s\n", w)
@@ -128,6 +126,13 @@ func (s settings) runNetwork(in io.Reader, out, log io.Writer) error {
 	if err := deploy.Check(j.spec); err != nil {
 		return j.ofFile(err)
 	}
+	// A signal ends the program while it reads the spec, and later only the calls in flight.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		stop()
+		fmt.Fprintln(log, "interrupted: ending the calls in flight; a second signal ends the program at once")
+	})()
 	if err := j.connect(ctx); err != nil {
 		return err
 	}

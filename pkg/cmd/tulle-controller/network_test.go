@@ -32,21 +32,20 @@ func newNetworkLab(t testing.TB, file string) *networkLab {
 const exampleSpecs = "../../../dist/aws"
 
 // start starts the program with the words after aws.
-func (l *networkLab) start(words ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
+func (l *networkLab) start(words ...string) (c *exec.Cmd, out, said *written) {
 	l.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		l.Fatal(err)
 	}
-	c := exec.Command(self, append(append([]string{"aws"}, words...), "-f", l.file, "--aws-api-share=1000")...)
+	c, out, said = exec.Command(self, append(append([]string{"aws"}, words...), "-f", l.file, "--aws-api-share=1000")...), new(written), new(written)
 	c.Env = append(append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0"), l.fake.Env()...)
-	var out, said bytes.Buffer
-	c.Stdout, c.Stderr = &out, &said
+	c.Stdout, c.Stderr = out, said
 	if err := c.Start(); err != nil {
 		l.Fatal(err)
 	}
 	l.Cleanup(func() { c.Process.Kill() })
-	return c, &out, &said
+	return c, out, said
 }
 
 // run runs the program, and returns what it wrote and the code that it exited with.
@@ -92,7 +91,7 @@ func TestNetworkCommandFromPlanToNothing(t *testing.T) {
 	l.want(2, []string{"delete  vpc/main", "--confirm: missing, and nothing was deleted", "add --confirm=prod"}, "destroy")
 	l.want(2, []string{"the spec's cluster is prod"}, "destroy", "--confirm=prd")
 	l.want(0, []string{"the network is deleted"}, "destroy", "--confirm=prod")
-	l.want(0, []string{"the network is deleted"}, "destroy", "--confirm=prod")
+	l.want(0, []string{"nothing to delete in eu-central-1 of cluster prod with the UID name-"}, "destroy", "--confirm=prod")
 	l.want(2, nil, "plan")
 }
 
@@ -140,7 +139,7 @@ func TestNetworkCommandSurvivesKills(t *testing.T) {
 			l.want(0, nil, "apply")
 		}
 	}
-	l.want(0, []string{"the network is deleted"}, "destroy", "--confirm=prod")
+	l.want(0, nil, "destroy", "--confirm=prod")
 	if n := len(l.fake.Tables()); n != 1 {
 		t.Errorf("%d route tables are left", n)
 	}
@@ -209,6 +208,54 @@ func TestNetworkCommandEndsOnASignal(t *testing.T) {
 		t.Errorf("%d %s", code, said)
 	}
 	l.want(0, nil, "apply")
+}
+
+// TestNetworkPlanFailsWhenBlocked: what holds a subnet that the spec no longer has is a failure of
+// plan, as it is of apply.
+func TestNetworkPlanFailsWhenBlocked(t *testing.T) {
+	t.Parallel()
+	l := newNetworkLab(t, exampleSpecs+"/subnets.yaml")
+	l.want(0, nil, "apply")
+	text, err := l.fake.Do("DescribeSubnets", "Filter.1.Name", "cidr-block", "Filter.1.Value.1", "10.0.8.0/22")
+	_, id, _ := strings.Cut(text, "<subnetId>")
+	id, _, _ = strings.Cut(id, "<")
+	if err != nil || id == "" {
+		t.Fatalf("%v %s", err, text)
+	}
+	if _, err := l.fake.Do("CreateLoadBalancer", "Name", "other", "Type", "network", "Scheme", "internal", "Subnets.member.1", id,
+		"Tags.member.1.Key", "Name", "Tags.member.1.Value", "\u009b31mred \u202egreen"); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := os.ReadFile(l.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, _ := strings.Cut(string(spec), "    - id: nodes-b\n")
+	_, after, _ = strings.Cut(after, "    - id:")
+	l.file = filepath.Join(t.TempDir(), "network.yaml")
+	if err := os.WriteFile(l.file, []byte(before+"    - id:"+after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	held := id + " is held by "
+	l.want(1, []string{held}, "apply")
+	out := l.want(1, []string{"blocked: subnet/nodes-b: " + held, "apply cannot solve"}, "plan")
+	if strings.ContainsAny(out, "\u009b\u202e") {
+		t.Errorf("%q", out)
+	}
+}
+
+// TestLegible: nothing that a terminal may act on is in an answer.
+func TestLegible(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\tb\n":                   "a b\n",
+		"\x1b[31m \u009b0m \u202e": "?[31m ?0m ?",
+		"3 × größer …":             "3 × größer …",
+		"\xff":                     "\ufffd",
+	} {
+		if got := legible(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
 }
 
 // TestNetworkExamples plans each example, and builds and deletes it.

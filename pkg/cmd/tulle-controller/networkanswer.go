@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
 	"github.com/tulle-net/tulle/pkg/awsnet/deploy"
@@ -27,6 +28,7 @@ type networkAnswer struct {
 	Problems []networkProblem `json:"problems"`
 	Blocked  []networkBlocker `json:"blocked"`
 	Foreign  []networkForeign `json:"foreign"`
+	Kept     []networkKept    `json:"kept"`
 	Run      *networkRun      `json:"run,omitempty"`
 }
 
@@ -72,6 +74,11 @@ type networkForeign struct {
 	Leftover bool   `json:"leftover"`
 }
 
+type networkKept struct {
+	ID      string `json:"id"`
+	Address string `json:"address"`
+}
+
 type networkRun struct {
 	Passes  int              `json:"passes"`
 	Done    int              `json:"done"`
@@ -94,7 +101,7 @@ func newNetworkAnswer(s awsnet.Spec, v awsnet.View, h deploy.Headroom) networkAn
 	a := networkAnswer{
 		Cluster: s.Cluster, UID: s.UID, Region: s.Region, Tag: owner.Tag() + "=owned", Calls: v.Plan.Calls(),
 		Steps: []networkStep{}, Prices: []networkPrice{}, Quotas: []networkQuota{}, Notes: []string{},
-		Problems: []networkProblem{}, Blocked: []networkBlocker{}, Foreign: []networkForeign{},
+		Problems: []networkProblem{}, Blocked: []networkBlocker{}, Foreign: []networkForeign{}, Kept: []networkKept{},
 	}
 	if host, port := v.Endpoint(); host != "" {
 		a.Endpoint = fmt.Sprintf("%s:%d", host, port)
@@ -130,12 +137,16 @@ func newNetworkAnswer(s awsnet.Spec, v awsnet.View, h deploy.Headroom) networkAn
 		is := slices.ContainsFunc(left, func(l awsnet.Found) bool { return l.ID == f.ID })
 		a.Foreign = append(a.Foreign, networkForeign{f.ID, f.Text(), is})
 	}
+	for _, f := range v.Kept() {
+		a.Kept = append(a.Kept, networkKept{f.ID, f.Given.Address.String()})
+	}
 	return a
 }
 
 // write writes the plan for people.
 func (a networkAnswer) write(out io.Writer) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var table, b strings.Builder
+	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "cluster %s in %s; ours has the tags %s and %s=%s\n", a.Cluster, a.Region, a.Tag, awsnet.UIDTag, a.UID)
 	if len(a.Steps) > 0 {
 		fmt.Fprintln(t, "\nVERB\tOBJECT\tCALLS")
@@ -153,7 +164,6 @@ func (a networkAnswer) write(out io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	var b strings.Builder
 	switch n := len(a.Steps); {
 	case n > 0:
 		fmt.Fprintf(&b, "\n%d steps to do, in %d calls\n", n, a.Calls)
@@ -161,8 +171,22 @@ func (a networkAnswer) write(out io.Writer) error {
 		b.WriteString("nothing to do\n")
 	}
 	a.writeRest(&b)
-	_, err := io.WriteString(out, b.String())
+	_, err := io.WriteString(out, legible(table.String()+b.String()))
 	return err
+}
+
+// legible replaces characters that a terminal may act on, such as those of an escape sequence in a
+// tag. Lines stay.
+func legible(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			return r
+		case r == '\t':
+			return ' '
+		}
+		return '?'
+	}, text)
 }
 
 // writeRest writes what is not a step.
@@ -179,6 +203,9 @@ func (a networkAnswer) writeRest(b *strings.Builder) {
 		} else {
 			fmt.Fprintf(b, "not ours, and kept: %s\n", f.Text)
 		}
+	}
+	for _, k := range a.Kept {
+		fmt.Fprintf(b, "kept, and billed by AWS: address %s %s\n", k.ID, k.Address)
 	}
 	enough := 0
 	for _, q := range a.Quotas {

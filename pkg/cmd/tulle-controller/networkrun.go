@@ -34,10 +34,10 @@ func (j *networkJob) plan(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case len(v.Plan.Problems) > 0 && len(v.Plan.Steps) == 0:
-		return errors.New("apply cannot solve these problems; see above")
 	case len(v.Plan.Steps) > 0:
 		return errPending
+	case len(v.Plan.Problems)+len(v.Plan.Blocked) > 0:
+		return errors.New("apply cannot solve these problems; see above")
 	}
 	return nil
 }
@@ -48,31 +48,25 @@ func (j *networkJob) apply(ctx context.Context) error {
 	d := deploy.New(j.client, deploy.Options{Report: w.report, Called: w.called, AnyQuota: j.network.noQuota})
 	began := time.Now()
 	r, err := d.Build(ctx, j.spec)
-	return j.finish(r, err, began, w)
+	return j.finish(r, err, began)
 }
 
 // destroy deletes the network, after a confirmation.
 func (j *networkJob) destroy(ctx context.Context) error {
-	e := deploy.EndOf(j.spec, j.network.leftovers)
 	w := newNetworkLog(j.log)
-	d := deploy.New(j.client, deploy.Options{Report: w.report, Called: w.called})
+	o := deploy.Options{Report: w.report, Called: w.called}
 	if j.network.confirm != "" && j.network.confirm != j.spec.Cluster {
 		return &flags.Error{Flag: "--confirm", Value: j.network.confirm, Why: "the spec's cluster is " + j.spec.Cluster, Fix: "nothing was deleted; name the cluster whose network is to be deleted"}
 	}
-	began := time.Now()
 	if j.network.confirm == "" {
-		v, err := d.ReadEnd(ctx, e)
-		if err != nil {
-			return err
-		}
-		if len(v.Plan.Steps) > 0 {
-			if err := j.ask(ctx, v); err != nil {
-				return err
-			}
-		}
+		o.Approve = j.ask
 	}
-	r, err := d.Destroy(ctx, e)
-	return j.finish(r, err, began, w)
+	began := time.Now()
+	r, err := deploy.New(j.client, o).Destroy(ctx, deploy.EndOf(j.spec, j.network.leftovers))
+	if _, refused := errors.AsType[*flags.Error](err); refused {
+		return err // the answer is written already
+	}
+	return j.finish(r, err, began)
 }
 
 // ask shows what would be deleted, and asks for the cluster's name. Without a terminal it refuses.
@@ -86,7 +80,7 @@ func (j *networkJob) ask(ctx context.Context, v awsnet.View) error {
 		return err
 	}
 	refused := &flags.Error{Flag: "--confirm", Why: "missing, and nothing was deleted", Fix: fmt.Sprintf("to delete these %d objects, add --confirm=%s", len(v.Plan.Steps), j.spec.Cluster)}
-	if f, is := j.in.(*os.File); !is || !j.text() || !isTerminal(f) || j.network.file == "-" {
+	if !j.text() || !isTerminal(j.in) || !isTerminal(j.log) || j.network.file == "-" {
 		return refused
 	}
 	fmt.Fprintf(j.log, "\nDelete this network? Type the cluster's name, %s, to go on: ", j.spec.Cluster)
@@ -106,14 +100,18 @@ func (j *networkJob) ask(ctx context.Context, v awsnet.View) error {
 	}
 }
 
-// isTerminal reports whether a person can type at a file.
-func isTerminal(f *os.File) bool {
+// isTerminal reports whether a person reads and types there.
+func isTerminal(at any) bool {
+	f, is := at.(*os.File)
+	if !is {
+		return false
+	}
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil
 }
 
 // finish writes how a run ended.
-func (j *networkJob) finish(r deploy.Result, err error, began time.Time, w *networkLog) error {
+func (j *networkJob) finish(r deploy.Result, err error, began time.Time) error {
 	a := newNetworkAnswer(j.spec, r.View, deploy.Headroom{})
 	run := networkRun{Passes: r.Passes, Done: r.Done, Left: r.Left, Failed: []networkFailure{}, Seconds: time.Since(began).Seconds()}
 	for _, f := range r.Failed {
@@ -126,18 +124,28 @@ func (j *networkJob) finish(r deploy.Result, err error, began time.Time, w *netw
 		run.Calls += n
 	}
 	a.Run = &run
-	w.end()
 	return errors.Join(err, j.write(a, func() error {
 		if err != nil {
 			return nil // the error says what is left
 		}
 		var b strings.Builder
-		fmt.Fprintf(&b, "%s in %.0f s: %d steps, %d calls of the API\n", map[string]string{networkApply: "the network is as the spec says", networkDestroy: "the network is deleted"}[j.network.do], run.Seconds, run.Done, run.Calls)
+		fmt.Fprintf(&b, "%s in %.0f s: %d steps, %d calls of the API\n", j.outcome(run.Done), run.Seconds, run.Done, run.Calls)
 		a.Prices = nil
 		a.writeRest(&b)
-		_, err := io.WriteString(j.out, b.String())
+		_, err := io.WriteString(j.out, legible(b.String()))
 		return err
 	}))
+}
+
+// outcome returns how a run without an error ended.
+func (j *networkJob) outcome(steps int) string {
+	switch {
+	case j.network.do == networkApply:
+		return "the network is as the spec says"
+	case steps > 0:
+		return "the network is deleted"
+	}
+	return fmt.Sprintf("nothing to delete in %s of cluster %s with the UID %s", j.spec.Region, j.spec.Cluster, j.spec.UID)
 }
 
 // networkLog writes the progress of a run, one line a call. It is safe for concurrent use.
@@ -157,8 +165,7 @@ const quiet = 15 * time.Second
 
 func (w *networkLog) line(format string, args ...any) {
 	s := time.Since(w.began).Round(time.Second)
-	fmt.Fprintf(w.out, "%3d:%02d ", int(s.Minutes()), int(s.Seconds())%60)
-	fmt.Fprintf(w.out, format+"\n", args...)
+	fmt.Fprintf(w.out, "%3d:%02d %s\n", int(s.Minutes()), int(s.Seconds())%60, legible(fmt.Sprintf(format, args...)))
 }
 
 // report writes what a run waits for.
@@ -202,11 +209,4 @@ func (w *networkLog) called(c deploy.Called) {
 		text += " FAILED: " + oneLine(c.Err.Error())
 	}
 	w.line("%s", text)
-}
-
-// end forgets what was written last.
-func (w *networkLog) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.said = ""
 }
