@@ -32,13 +32,13 @@ func newNetworkLab(t testing.TB, file string) *networkLab {
 const exampleSpecs = "../../../dist/aws"
 
 // start starts the program with the words after aws.
-func (l *networkLab) start(words ...string) (c *exec.Cmd, out, said *written) {
+func (l *networkLab) start(words ...string) (c *exec.Cmd, out, said *textSoFar) {
 	l.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		l.Fatal(err)
 	}
-	c, out, said = exec.Command(self, append(append([]string{"aws"}, words...), "-f", l.file, "--aws-api-share=1000")...), new(written), new(written)
+	c, out, said = exec.Command(self, append(append([]string{"aws"}, words...), "-f", l.file, "--aws-api-share=1000")...), new(textSoFar), new(textSoFar)
 	c.Env = append(append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0"), l.fake.Env()...)
 	c.Stdout, c.Stderr = out, said
 	if err := c.Start(); err != nil {

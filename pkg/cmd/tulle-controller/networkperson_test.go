@@ -17,26 +17,26 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 )
 
-// written is what a process has written so far.
-type written struct {
+// textSoFar is what a process has written so far.
+type textSoFar struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (w *written) Write(p []byte) (int, error) {
+func (w *textSoFar) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.text.Write(p)
 }
 
-func (w *written) String() string {
+func (w *textSoFar) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.text.String()
 }
 
 // await waits until a process has written a text, and fails the test if the process ends before.
-func (w *written) await(t testing.TB, text string, ended <-chan struct{}) {
+func (w *textSoFar) await(t testing.TB, text string, ended <-chan struct{}) {
 	t.Helper()
 	for !strings.Contains(w.String(), text) {
 		select {
@@ -120,7 +120,7 @@ func (l *networkLab) answer(line string) (out, shown string, code int) {
 	must(err)
 	self, err := os.Executable()
 	must(err)
-	var stdout, stderr written
+	var stdout, stderr textSoFar
 	c := exec.Command(self, "aws", "destroy", "-f", l.file, "--aws-api-share=1000")
 	c.Env = append(append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0"), l.fake.Env()...)
 	c.Stdin, c.Stdout, c.Stderr = screen, &stdout, screen
