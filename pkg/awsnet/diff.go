@@ -277,22 +277,10 @@ func (d *differ) skip() {
 		if id.Verb != Delete {
 			continue
 		}
-		var whole Ref
-		switch o := have.Object.(type) {
-		case Block:
-			whole = o.VPC
-		case Route:
-			whole = o.Table
-		case Association:
-			whole = o.Subnet
-		case Listener:
-			whole = o.Balancer
-		case Rule:
-			if whole = o.Owner; o.Group != (Ref{}) && o.Group != o.Owner {
-				continue
-			}
+		if r, is := have.Object.(Rule); is && r.Group != (Ref{}) && r.Group != r.Owner {
+			continue
 		}
-		if d.isDoomed(whole.Key) {
+		if whole := wholeOf(have.Object); d.isDoomed(whole.Key) {
 			delete(d.steps, id)
 			delete(d.doomed, id)
 			d.skipped = append(d.skipped, skippedPart{have.Object, StepID{Delete, whole.Key, d.h.ID(whole.Key)}})

@@ -73,20 +73,7 @@ func (p Plan) Kept() (all []Found) {
 		goes[s.Key] = goes[s.Key] || s.Verb == Delete
 	}
 	for _, f := range p.Foreign {
-		var whole Ref
-		switch o := f.Object.(type) {
-		case Block:
-			whole = o.VPC
-		case Route:
-			whole = o.Table
-		case Association:
-			whole = o.Subnet
-		case Listener:
-			whole = o.Balancer
-		case Rule:
-			whole = o.Owner
-		}
-		if !goes[whole.Key] {
+		if !goes[wholeOf(f.Object).Key] {
 			all = append(all, f)
 		}
 	}
@@ -100,4 +87,22 @@ type Blocker struct {
 	// By is a text of one line for people: the object that prevents it, and what that
 	// was created for.
 	By string
+}
+
+// wholeOf returns what a part belongs to, and is deleted with; an empty Ref for objects that
+// stand alone.
+func wholeOf(o Object) Ref {
+	switch o := o.(type) {
+	case Block:
+		return o.VPC
+	case Route:
+		return o.Table
+	case Association:
+		return o.Subnet
+	case Listener:
+		return o.Balancer
+	case Rule:
+		return o.Owner
+	}
+	return Ref{}
 }

@@ -107,7 +107,7 @@ func TestDroppedFieldIsNoHotLoop(t *testing.T) {
 		c.answers.Store(n.UID, answered{n.Version, func() {}, true})
 		before := time.Now()
 		c.Done(w, nil)
-		if n.retry.Before(before.Add(backoff.First / 2)) || n.fails != i+1 || n.writing {
+		if n.retry.Before(before.Add(backoff.First/2)) || n.fails != i+1 || n.writing {
 			t.Errorf("try %d: again in %s, failures %d", i, n.retry.Sub(before), n.fails)
 		}
 	}
