@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"net/netip"
 	"os"
@@ -29,6 +30,11 @@ var tulled clustertest.Command
 
 func TestMain(m *testing.M) {
 	etcdtest.Main()
+	// Parallel tests mostly wait: for daemons that notice a fault, and for leases that end. So
+	// more of them run at once than there are processors. -parallel says otherwise.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	os.Exit(run(m))
 }
 
