@@ -55,9 +55,9 @@ packages: go ## deb and rpm into bin/packages (ARCH=arm64)
 demo: root go demo-deps build ## three hosts in namespaces, a container on each, something broken and healed (HOLD=1: stays up)
 	@bash -mc 'dist/demo/demo.sh; exit $$?'
 
-# The race detector is what needs cgo.
+# The race detector is what needs cgo. Most tests wait, so more packages run at once than there are processors.
 test: root go deps lint ## lint, then every test with -race; a skipped test fails (TESTFLAGS='-run X', PACKAGES=./subnet)
-	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 20m $(TESTFLAGS) $(PACKAGES)
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 20m -p $$(($$(nproc) + 2)) $(TESTFLAGS) $(PACKAGES)
 
 test-vm: go vm-deps ## the tests that need another kernel, in a virtual machine
 	go run ./pkg/test/vmtest $(VM_PACKAGES)
