@@ -41,7 +41,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-cloud soak soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller bench-cloud deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-cloud soak soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller bench-cloud deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -61,6 +61,9 @@ test: root go deps lint ## lint, then every test with -race; a skipped test fail
 
 test-vm: go vm-deps ## the tests that need another kernel, in a virtual machine
 	go run ./pkg/test/vmtest $(VM_PACKAGES)
+
+test-vm-flannel: go vm-deps flannel-deps ## WireGuard of whole daemons beside flannel's, which it builds, in a virtual machine
+	go run ./pkg/test/vmtest -flannel ./pkg/test/wireguardtest
 
 test-flannel: root go flannel-deps ## whole daemons beside flannel's, which it builds (FLANNELD=/a/binary, FLANNEL_SOURCE=/a/git/repository)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -timeout 30m -tags flannel,kube -run '^Test(Kube)?Flannel' $(TESTFLAGS) ./pkg/test/e2e
@@ -106,12 +109,14 @@ lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
 	go vet -tags vm,packages ./...
 	go vet -tags kube,flannel,ginkgo ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
+	go vet -tags vm,flannel ./pkg/test/wireguardtest
 	go vet -tags kubelet ./pkg/test/kubelettest/...
 	go vet -tags aws ./pkg/cloud/aws/... ./pkg/awsnet/deploy
 	go vet -tags kube,ccm ./pkg/test/controllertest
 	go vet -tags cloud ./pkg/test/e2e
 	go tool staticcheck -tags vm,packages ./...
 	go tool staticcheck -tags kube,flannel,ginkgo ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
+	go tool staticcheck -tags vm,flannel ./pkg/test/wireguardtest
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
 	go tool staticcheck -tags aws ./pkg/cloud/aws/... ./pkg/awsnet/deploy
 	go tool staticcheck -tags kube,ccm ./pkg/test/controllertest

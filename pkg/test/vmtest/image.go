@@ -128,11 +128,19 @@ func addSystem(ctx context.Context, im *image, orders job, tools []string) error
 		return err
 	}
 	for _, tool := range tools {
-		from, err := exec.LookPath(tool)
+		name, program, renamed := strings.Cut(tool, "=")
+		if !renamed {
+			program = tool
+		}
+		from, err := exec.LookPath(program)
 		if err != nil {
 			return fmt.Errorf("%w: install the package it is in, or leave it out of -tools", err)
 		}
-		if err := im.copyProgram(ctx, from, from); err != nil {
+		to := from
+		if renamed {
+			to = "/usr/local/bin/" + name
+		}
+		if err := im.copyProgram(ctx, to, from); err != nil {
 			return err
 		}
 	}

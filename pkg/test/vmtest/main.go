@@ -9,7 +9,8 @@
 // binaries, the modules and a few tools of this host into an initramfs. Then it boots
 // Debian's cloud kernel on it and prints the tests' output. It ignores packages
 // without such a file, so ./... finds every one. -run chooses tests by name instead,
-// tagged or not.
+// tagged or not. With -flannel it builds with the tag flannel, too, and adds tulled, etcd
+// and flannel's daemon to the image.
 //
 // These are all failures: a failed test, a skipped one, a package that runs no test,
 // a kernel that panics, and a machine that ends before it has reported. The last line
@@ -39,6 +40,7 @@ type options struct {
 	modules []string
 	tools   []string
 	run     string
+	flannel bool
 	timeout time.Duration
 }
 
@@ -50,8 +52,9 @@ func main() {
 	}
 
 	modules := flag.String("modules", "bridge,dummy,ip6_tunnel,ipip,nf_tables,nft_chain_nat,nft_masq,tun,veth,vxlan,wireguard", "kernel `modules` to load, with those that they depend on")
-	tools := flag.String("tools", "bridge,ip,ping,/bin/sh", "this host's `programs` to put into the machine")
+	tools := flag.String("tools", "bridge,ip,ping,/bin/sh", "this host's `programs` to put into the machine, each NAME or NAME=PATH")
 	run := flag.String("run", "", "run the tests that match `regexp`, tagged vm or not")
+	flannel := flag.Bool("flannel", false, "run the tests in files with the tags vm and flannel, with tulled, etcd and flanneld")
 	timeout := flag.Duration("timeout", 10*time.Minute, "end the machine after this `time`")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./pkg/test/vmtest [flags] PACKAGE...")
@@ -66,7 +69,7 @@ func main() {
 	// The kernel ends QEMU when the thread that started it ends (Pdeathsig).
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ok, err := host(ctx, options{fields(*modules), fields(*tools), *run, *timeout}, flag.Args())
+	ok, err := host(ctx, options{fields(*modules), fields(*tools), *run, *flannel, *timeout}, flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "vmtest:", err)
@@ -93,7 +96,15 @@ func host(ctx context.Context, opt options, patterns []string) (bool, error) {
 	}
 	defer os.RemoveAll(dir)
 
-	pkgs, err := findPackages(ctx, patterns, opt.run)
+	tags := tag
+	if opt.flannel {
+		tags += ",flannel"
+		opt.modules = append(opt.modules, "br_netfilter") // flanneld does not start without
+		if opt.tools, err = addDaemons(ctx, opt.tools, dir); err != nil {
+			return false, err
+		}
+	}
+	pkgs, err := findPackages(ctx, patterns, tags, opt.run)
 	if err != nil {
 		return false, err
 	}
@@ -106,7 +117,7 @@ func host(ctx context.Context, opt options, patterns []string) (bool, error) {
 	if orders.Modules, err = addModules(ctx, im, k, opt.modules); err != nil {
 		return false, err
 	}
-	if orders.Tests, err = addTests(ctx, im, dir, pkgs); err != nil {
+	if orders.Tests, err = addTests(ctx, im, dir, tags, pkgs); err != nil {
 		return false, err
 	}
 	if err := addSystem(ctx, im, orders, opt.tools); err != nil {

@@ -33,11 +33,11 @@ type testPackage struct {
 
 // findPackages returns the packages with tests to run: those with tagged tests, or
 // with tests that run matches. A pattern without such packages is an error.
-func findPackages(ctx context.Context, patterns []string, run string) ([]testPackage, error) {
+func findPackages(ctx context.Context, patterns []string, tags, run string) ([]testPackage, error) {
 	var found []testPackage
 	seen := make(map[string]bool)
 	for _, pattern := range patterns {
-		listed, err := list(ctx, pattern)
+		listed, err := list(ctx, pattern, tags)
 		if err != nil {
 			return nil, err
 		}
@@ -65,8 +65,8 @@ func findPackages(ctx context.Context, patterns []string, run string) ([]testPac
 	return found, nil
 }
 
-func list(ctx context.Context, pattern string) ([]testPackage, error) {
-	cmd := goCommand(ctx, "list", "-tags", tag, "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles", pattern)
+func list(ctx context.Context, pattern, tags string) ([]testPackage, error) {
+	cmd := goCommand(ctx, "list", "-tags", tags, "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles", pattern)
 	out, err := output(cmd)
 	if err != nil {
 		return nil, err
@@ -125,14 +125,14 @@ func testNames(f *ast.File) []string {
 
 // addTests builds the packages' tests and adds them to the image. It puts the
 // testdata of each where the test looks for it: in its working directory.
-func addTests(ctx context.Context, im *image, dir string, pkgs []testPackage) ([]testRun, error) {
+func addTests(ctx context.Context, im *image, dir, tags string, pkgs []testPackage) ([]testRun, error) {
 	var runs []testRun
 	for i, p := range pkgs {
 		binary := strconv.Itoa(i) + ".test"
 		built := filepath.Join(dir, binary)
 		// Leave out symbols: they are a third of a binary, and a panic's stack does not
 		// need them.
-		cmd := goCommand(ctx, "test", "-c", "-tags", tag, "-ldflags=-s -w", "-o", built, p.ImportPath)
+		cmd := goCommand(ctx, "test", "-c", "-tags", tags, "-ldflags=-s -w", "-o", built, p.ImportPath)
 		if _, err := output(cmd); err != nil {
 			return nil, fmt.Errorf("building the tests of %s: %w", p.ImportPath, err)
 		}
