@@ -76,23 +76,6 @@ func TestFlannelWireGuard(t *testing.T) {
 	}
 }
 
-// TestFlannelWireGuardPeerWithoutHandshake names the cause.
-func TestFlannelWireGuardPeerWithoutHandshake(t *testing.T) {
-	l := newLab(t, config)
-	a := l.host[0]
-	a.tulled()
-	a.addressed()
-	l.put("subnets/10.5.77.0-24", `{"PublicIP":"198.18.0.250","BackendType":"wireguard","BackendData":{"PublicKey":"AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","Port":51820}}`)
-	kerneltest.Eventually(t, slow, func() error {
-		for _, p := range a.peers() {
-			if p.Probes.Cause == "no-handshake" && len(p.Sessions) == 1 && p.Sessions[0].Handshake == "" {
-				return nil
-			}
-		}
-		return fmt.Errorf("node 1 says %s", a.say("peers"))
-	})
-}
-
 // peer is what tulled reports of a peer.
 type peer struct {
 	Key      string `json:"key"`

@@ -72,11 +72,17 @@ func newLab(t *testing.T, config string) *lab {
 	return l
 }
 
+// network is where the network is in etcd.
+const network = "/coreos.com/network/"
+
 // put writes a key of the network to etcd.
-func (l *lab) put(key, value string) {
+func (l *lab) put(key, value string) { l.write(network+key, value) }
+
+// write writes a key to etcd.
+func (l *lab) write(key, value string) {
 	l.t.Helper()
 	b64 := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
-	body := `{"key":"` + b64("/coreos.com/network/"+key) + `","value":"` + b64(value) + `"}`
+	body := `{"key":"` + b64(key) + `","value":"` + b64(value) + `"}`
 	kerneltest.Eventually(l.t, slow, func() error {
 		r, err := l.store.Post(etcd+"/v3/kv/put", "application/json", strings.NewReader(body))
 		if err != nil {
@@ -122,12 +128,12 @@ func (l *lab) run(ns *kerneltest.NS, name string, env []string, args ...string) 
 	return end
 }
 
-// tulled starts tulled on a host.
-func (h *host) tulled() (end func(os.Signal)) {
+// tulled starts tulled on a host, with more flags.
+func (h *host) tulled(more ...string) (end func(os.Signal)) {
 	id := fmt.Sprintf("node-%d", h.number)
-	return h.run(h.ns, fmt.Sprintf("tulled%d", h.number), []string{h.keyFile()}, "tulled", "--etcd-endpoints="+etcd, "--iface=eth0",
-		"--state-dir="+h.dir+"/state", "--subnet-file="+h.env(), "--cni-conf-file="+h.dir+"/cni.conflist",
-		"--status-socket="+h.dir+"/socket", "--node-id="+id, "--node-name="+id, "--healthz-port=0", "--ip-masq=false")
+	return h.run(h.ns, fmt.Sprintf("tulled%d", h.number), []string{h.keyFile()}, append([]string{"tulled", "--etcd-endpoints=" + etcd, "--iface=eth0",
+		"--state-dir=" + h.dir + "/state", "--subnet-file=" + h.env(), "--cni-conf-file=" + h.dir + "/cni.conflist",
+		"--status-socket=" + h.dir + "/socket", "--node-id=" + id, "--node-name=" + id, "--healthz-port=0", "--ip-masq=false"}, more...)...)
 }
 
 // flanneld starts flannel's daemon on a host.
