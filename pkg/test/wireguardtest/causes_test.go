@@ -52,15 +52,23 @@ func TestFlannelWireGuardClockBack(t *testing.T) {
 	for _, h := range []*host{a, b} {
 		h.addressed()
 	}
-	kerneltest.Eventually(t, slow, func() error {
-		for _, p := range a.peers() {
-			if len(p.Sessions) == 1 && p.Sessions[0].Handshake != "" {
-				return nil
+	last := ""
+	shaken := func() {
+		t.Helper()
+		kerneltest.Eventually(t, slow, func() error {
+			for _, p := range a.peers() {
+				if len(p.Sessions) == 1 && p.Sessions[0].Handshake > last {
+					last = p.Sessions[0].Handshake
+					return nil
+				}
 			}
-		}
-		return fmt.Errorf("node 1 says %s", a.say("peers"))
-	})
-	end(syscall.SIGKILL) // or b would begin a handshake, which a accepts
+			return fmt.Errorf("node 1 says %s", a.say("peers"))
+		})
+	}
+	shaken()
+	end(syscall.SIGKILL) // without packets of its own, b begins no handshake; a would accept it
+	a.ns.IP(t, "link del tulle-wg")
+	shaken() // a began it, so b knows a's time
 	set := func(back time.Duration) {
 		now := unix.NsecToTimespec(time.Now().Add(back).UnixNano())
 		if err := unix.ClockSettime(unix.CLOCK_REALTIME, &now); err != nil {
