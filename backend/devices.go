@@ -29,6 +29,16 @@ func (h HostFacts) MakeDevices(cfg subnet.Config, device func(subnet.Family) net
 	return d, nil
 }
 
+// OuterMTU returns the size limit of packets on the wire, from that of a config and that
+// of this host's interfaces; 0 is unknown. A config for hosts with larger interfaces does
+// not exceed this host's.
+func OuterMTU(config, link int) int {
+	if config == 0 || link == 0 {
+		return max(config, link)
+	}
+	return min(config, link)
+}
+
 // MTU returns the size of the largest packet that fits through all devices.
 func (d Devices) MTU() int {
 	mtu := 0

@@ -54,7 +54,7 @@ func (b vxlan) device(f subnet.Family) netstate.Link {
 	published, known := b.published(f)
 	want := netstate.Link{
 		Name: b.config.deviceName(f), Kind: netstate.TunnelVXLAN, Group: netstate.Mark, Up: true,
-		MAC: deriveMAC(b.host.NodeID, f), MTU: b.outerMTU(f) - overhead[f], Local: b.host.Uplinks[f].Address,
+		MAC: deriveMAC(b.host.NodeID, f), MTU: backend.OuterMTU(b.config.MTU, b.host.Uplinks[f].MTU) - overhead[f], Local: b.host.Uplinks[f].Address,
 		VXLAN: netstate.VXLAN{
 			VNI: b.config.VNI, Port: b.config.Port,
 			Learning: b.config.Learning, GBP: b.config.GBP,
@@ -85,19 +85,6 @@ func (b vxlan) published(f subnet.Family) (mac netstate.MAC, known bool) {
 	}
 	d, err := parseData(b.host.Published.BackendData[f])
 	return d.mac, err == nil
-}
-
-// outerMTU returns the size limit of packets on the wire. A config for hosts with
-// larger interfaces does not exceed this host's.
-func (b vxlan) outerMTU(f subnet.Family) int {
-	switch mtu, link := b.config.MTU, b.host.Uplinks[f].MTU; {
-	case mtu == 0:
-		return link
-	case link == 0:
-		return mtu
-	default:
-		return min(mtu, link)
-	}
 }
 
 func (b vxlan) Settings() any { return b.config }

@@ -62,7 +62,7 @@ func (b wireguard) device(f subnet.Family) netstate.Link {
 		port = b.config.ListenPortV6
 	}
 	want := netstate.Link{
-		Name: names[f][0], Kind: netstate.TunnelWireGuard, Group: netstate.Mark, Up: true, MTU: b.outerMTU() - overhead,
+		Name: names[f][0], Kind: netstate.TunnelWireGuard, Group: netstate.Mark, Up: true, MTU: backend.OuterMTU(b.config.MTU, b.host.MTU()) - overhead,
 		WireGuard: netstate.WireGuard{Key: b.key, Port: port},
 	}
 	for _, t := range b.host.Tunnels {
@@ -71,18 +71,6 @@ func (b wireguard) device(f subnet.Family) netstate.Link {
 		}
 	}
 	return b.host.Adopt(f, want, func(l netstate.Link) bool { return l.Name == names[f][1] })
-}
-
-// outerMTU returns the size limit of packets on the wire, in either family.
-func (b wireguard) outerMTU() int {
-	switch mtu, link := b.config.MTU, b.host.MTU(); {
-	case mtu == 0:
-		return link
-	case link == 0:
-		return mtu
-	default:
-		return min(mtu, link)
-	}
 }
 
 func (b wireguard) Settings() any { return b.config }

@@ -71,6 +71,19 @@ func Follow[T, V any](e *Engine, f Feed[T, V]) {
 	e.feeds = append(e.feeds, p)
 }
 
+// Replace carries out a Feed's List by its Set and its Delete: it sets all objects of the
+// list, and then deletes those of known that the list does not have.
+func Replace[Known, V any](known map[string]Known, list map[string]V, set func(key string, value V), remove func(key string)) {
+	for key, value := range list {
+		set(key, value)
+	}
+	for key := range known {
+		if _, exists := list[key]; !exists {
+			remove(key)
+		}
+	}
+}
+
 // taker is a Feed of any value.
 type taker[T any] struct {
 	keep   func(object *T) (key string, value any)

@@ -98,12 +98,20 @@ func checkChange(b cloud.BalancerChange) error {
 	return nil
 }
 
-func elbTags(tags map[string]string) []types.Tag {
-	var all []types.Tag
-	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		all = append(all, types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
+// pairs converts values by key, in the order of the keys, to the form of a request.
+func pairs[P any](values map[string]string, pair func(key, value *string) P) (all []P) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		all = append(all, pair(aws.String(key), aws.String(values[key])))
 	}
 	return all
+}
+
+func elbTags(tags map[string]string) []types.Tag {
+	return pairs(tags, func(key, value *string) types.Tag { return types.Tag{Key: key, Value: value} })
+}
+
+func ec2Tags(tags map[string]string) []ec2types.Tag {
+	return pairs(tags, func(key, value *string) ec2types.Tag { return ec2types.Tag{Key: key, Value: value} })
 }
 
 // optional returns a pointer to text, or nil if it is empty.
@@ -146,10 +154,9 @@ func (c *Client) createBalancer(ctx context.Context, b cloud.Balancer) (cloud.Ba
 func (c *Client) changeBalancer(ctx context.Context, verb cloud.BalancerVerb, b cloud.Balancer) error {
 	switch verb {
 	case cloud.SetBalancerAttributes:
-		var all []types.LoadBalancerAttribute
-		for _, key := range slices.Sorted(maps.Keys(b.Attributes)) {
-			all = append(all, types.LoadBalancerAttribute{Key: aws.String(key), Value: aws.String(b.Attributes[key])})
-		}
+		all := pairs(b.Attributes, func(key, value *string) types.LoadBalancerAttribute {
+			return types.LoadBalancerAttribute{Key: key, Value: value}
+		})
 		return change(ctx, c, setBalancerAttributes, func(ctx context.Context) (*elb.ModifyLoadBalancerAttributesOutput, error) {
 			return c.elb.ModifyLoadBalancerAttributes(ctx, &elb.ModifyLoadBalancerAttributesInput{LoadBalancerArn: &b.ID, Attributes: all})
 		})
@@ -233,12 +240,4 @@ func (c *Client) addTags(ctx context.Context, id string, tags map[string]string)
 	return change(ctx, c, addTags, func(ctx context.Context) (*elb.AddTagsOutput, error) {
 		return c.elb.AddTags(ctx, &elb.AddTagsInput{ResourceArns: []string{id}, Tags: elbTags(tags)})
 	})
-}
-
-func ec2Tags(tags map[string]string) []ec2types.Tag {
-	var all []ec2types.Tag
-	for _, key := range slices.Sorted(maps.Keys(tags)) {
-		all = append(all, ec2types.Tag{Key: aws.String(key), Value: aws.String(tags[key])})
-	}
-	return all
 }

@@ -119,14 +119,9 @@ func (c Config) marks(tags map[string]string) bool {
 // cloud config if it names one.
 func (c *Client) describeBalancers(ctx context.Context) ([]cloud.Balancer, error) {
 	byID := make(map[string]cloud.Balancer)
-	in := &elb.DescribeLoadBalancersInput{PageSize: aws.Int32(largestELBPage)}
-	err := pages(describeBalancers, func() (*string, error) {
-		out, err := query(ctx, c, describeBalancers, func(ctx context.Context) (*elb.DescribeLoadBalancersOutput, error) {
-			return c.elb.DescribeLoadBalancers(ctx, in)
-		})
-		if err != nil {
-			return nil, err
-		}
+	err := eachPage(ctx, c, describeBalancers, func(ctx context.Context, marker *string) (*elb.DescribeLoadBalancersOutput, error) {
+		return c.elb.DescribeLoadBalancers(ctx, &elb.DescribeLoadBalancersInput{PageSize: aws.Int32(largestELBPage), Marker: marker})
+	}, func(out *elb.DescribeLoadBalancersOutput) (*string, error) {
 		for _, l := range out.LoadBalancers {
 			if l.Type != types.LoadBalancerTypeEnumNetwork || c.config.VPC != "" && value(l.VpcId) != c.config.VPC {
 				continue
@@ -137,17 +132,9 @@ func (c *Client) describeBalancers(ctx context.Context) ([]cloud.Balancer, error
 			}
 			byID[v.ID] = v
 		}
-		in.Marker = out.NextMarker
 		return out.NextMarker, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]cloud.Balancer, 0, len(byID))
-	for _, v := range byID {
-		all = append(all, v)
-	}
-	return all, nil
+	return slices.Collect(maps.Values(byID)), err
 }
 
 // balancer converts a load balancer of an answer.
@@ -188,14 +175,9 @@ func balancer(action string, l types.LoadBalancer) (cloud.Balancer, error) {
 // config if it names one.
 func (c *Client) describeTargetGroups(ctx context.Context) ([]cloud.TargetGroup, error) {
 	byID := make(map[string]cloud.TargetGroup)
-	in := &elb.DescribeTargetGroupsInput{PageSize: aws.Int32(largestELBPage)}
-	err := pages(describeTargetGroups, func() (*string, error) {
-		out, err := query(ctx, c, describeTargetGroups, func(ctx context.Context) (*elb.DescribeTargetGroupsOutput, error) {
-			return c.elb.DescribeTargetGroups(ctx, in)
-		})
-		if err != nil {
-			return nil, err
-		}
+	err := eachPage(ctx, c, describeTargetGroups, func(ctx context.Context, marker *string) (*elb.DescribeTargetGroupsOutput, error) {
+		return c.elb.DescribeTargetGroups(ctx, &elb.DescribeTargetGroupsInput{PageSize: aws.Int32(largestELBPage), Marker: marker})
+	}, func(out *elb.DescribeTargetGroupsOutput) (*string, error) {
 		for _, g := range out.TargetGroups {
 			if c.config.VPC != "" && value(g.VpcId) != c.config.VPC {
 				continue
@@ -206,17 +188,9 @@ func (c *Client) describeTargetGroups(ctx context.Context) ([]cloud.TargetGroup,
 			}
 			byID[v.ID] = v
 		}
-		in.Marker = out.NextMarker
 		return out.NextMarker, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	all := make([]cloud.TargetGroup, 0, len(byID))
-	for _, v := range byID {
-		all = append(all, v)
-	}
-	return all, nil
+	return slices.Collect(maps.Values(byID)), err
 }
 
 // targetGroup converts a target group of an answer.

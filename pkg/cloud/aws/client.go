@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -63,9 +62,7 @@ type Client struct {
 	topology topology
 	many     int // from more instances than this, read reads by the cluster's tag first
 	counter  cloud.Counter
-
-	mu      sync.Mutex
-	dropped map[string]bool // logged facts that no label can contain
+	labels   cloud.Labels
 }
 
 // New returns a Client with the credentials that the SDK finds: in the environment, in the
@@ -90,7 +87,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	}
 	c := &Client{
 		topology: topology{layered: layered},
-		config:   o.Config, region: loaded.Region, many: many, dropped: make(map[string]bool), marked: tagBook{foreign: mostForeign},
+		config:   o.Config, region: loaded.Region, many: many, marked: tagBook{foreign: mostForeign},
 		limiter: cloud.NewLimiter(func(action string) cloud.Budget { return budgetOf(action, o.Share) }),
 		ec2: ec2.NewFromConfig(loaded, func(to *ec2.Options) {
 			to.Retryer, to.BaseEndpoint, to.HTTPClient = aws.NopRetryer{}, endpoint(o.Config, "ec2", to.BaseEndpoint), plain{to.HTTPClient}

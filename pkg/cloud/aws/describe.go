@@ -3,17 +3,12 @@ package aws
 import (
 	"cmp"
 	"net/netip"
-	"regexp"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 )
-
-// mostDropped limits how many dropped facts are logged.
-const mostDropped = 20
 
 // states maps the states of EC2 to ours.
 var states = map[types.InstanceStateName]cloud.State{
@@ -33,7 +28,7 @@ func (c *Client) instance(i types.Instance, account string) (cloud.Instance, err
 		return bad("instance ID", v.ID)
 	}
 	v.Name = v.ID
-	v.Type = c.label("type", string(i.InstanceType), v.ID, labelValue)
+	v.Type = c.labels.Check("type", string(i.InstanceType), v.ID, labelValue)
 	if i.State != nil {
 		v.State = states[i.State.Name]
 	}
@@ -41,8 +36,8 @@ func (c *Client) instance(i types.Instance, account string) (cloud.Instance, err
 		return bad("state", string(value(i.State).Name))
 	}
 	if i.Placement != nil {
-		v.Zone = c.label("zone", value(i.Placement.AvailabilityZone), v.ID, zoneName)
-		v.ZoneID = c.label("zone ID", value(i.Placement.AvailabilityZoneId), v.ID, labelValue)
+		v.Zone = c.labels.Check("zone", value(i.Placement.AvailabilityZone), v.ID, zoneName)
+		v.ZoneID = c.labels.Check("zone ID", value(i.Placement.AvailabilityZoneId), v.ID, labelValue)
 	}
 	v.ProviderID = providerID(v.Zone, v.ID)
 	interfaces := sorted(i.NetworkInterfaces)
@@ -71,23 +66,6 @@ func (c *Client) instance(i types.Instance, account string) (cloud.Instance, err
 		}
 	}
 	return v, nil
-}
-
-// label returns a fact of an instance that becomes a label of its Node. It drops a value that
-// no label can contain, and logs it once. With that value, the API server would refuse the
-// whole patch of the Node.
-func (c *Client) label(what, fact, instance string, form *regexp.Regexp) string {
-	if fact == "" || form.MatchString(fact) {
-		return fact
-	}
-	fact = clip(fact)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if key := what + " " + fact; !c.dropped[key] && len(c.dropped) < mostDropped {
-		c.dropped[key] = true
-		klog.InfoS("Ignoring a fact of an instance; no label can have this value", "instance", instance, "fact", what, "value", fact)
-	}
-	return ""
 }
 
 // sorted returns the interfaces in the order of their devices. The first one is the primary

@@ -3,8 +3,6 @@ package aws
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -97,10 +95,9 @@ func (c *Client) changeTargetGroup(ctx context.Context, verb cloud.BalancerVerb,
 			})
 		})
 	case cloud.SetGroupAttributes:
-		var all []types.TargetGroupAttribute
-		for _, key := range slices.Sorted(maps.Keys(g.Attributes)) {
-			all = append(all, types.TargetGroupAttribute{Key: aws.String(key), Value: aws.String(g.Attributes[key])})
-		}
+		all := pairs(g.Attributes, func(key, value *string) types.TargetGroupAttribute {
+			return types.TargetGroupAttribute{Key: key, Value: value}
+		})
 		return change(ctx, c, setGroupAttributes, func(ctx context.Context) (*elb.ModifyTargetGroupAttributesOutput, error) {
 			return c.elb.ModifyTargetGroupAttributes(ctx, &elb.ModifyTargetGroupAttributesInput{TargetGroupArn: &g.ID, Attributes: all})
 		})

@@ -127,7 +127,7 @@ func (c *Client) topologyOf(ctx context.Context, ids []string) (map[string][]str
 		for _, i := range out.Instances {
 			id := value(i.InstanceId)
 			for layer, node := range i.NetworkNodes[:min(mostLayers, len(i.NetworkNodes))] {
-				found[id] = append(found[id], c.label(fmt.Sprint("network node of layer ", layer+1), node, id, labelValue))
+				found[id] = append(found[id], c.labels.Check(fmt.Sprint("network node of layer ", layer+1), node, id, labelValue))
 			}
 		}
 		in.NextToken = out.NextToken

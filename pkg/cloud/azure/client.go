@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -58,9 +57,7 @@ type Client struct {
 	pace    retry.Backoff // of the tries of one request
 	poll    time.Duration // between two looks at an operation
 	counter cloud.Counter
-
-	mu      sync.Mutex
-	dropped map[string]bool // facts of machines that no label can have
+	labels  cloud.Labels
 }
 
 // New returns a Client. It makes no request.
@@ -81,7 +78,6 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{
 		config: o.Config, arm: to, few: few, pace: usualPace, poll: pollInterval, limiter: cloud.NewLimiter(func(bucket string) cloud.Budget { return budgetOf(bucket, cmp.Or(o.Share, defaultShare)) }),
-		dropped: make(map[string]bool),
 	}
 	c.batch = cloud.NewBatch(c.read)
 	c.editor.c = c

@@ -2,19 +2,13 @@ package azure
 
 import (
 	"net/netip"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/subnet"
 )
-
-// mostDropped limits the facts that are logged because no label can have them.
-const mostDropped = 20
 
 // powerStates are the power states of machines in our words.
 var powerStates = map[string]cloud.State{
@@ -57,14 +51,14 @@ func (c *Client) instance(f facts) (cloud.Instance, error) {
 	p := f.Properties
 	v := cloud.Instance{
 		ID: f.id.key(), Name: f.id.text(), ProviderID: f.id.providerID(), Account: f.id.subscription, State: stateOf(f.machine),
-		Region: c.label("region", strings.ToLower(f.Location), f.id.text(), labelValue),
+		Region: c.labels.Check("region", strings.ToLower(f.Location), f.id.text(), labelValue),
 	}
 	v.Type = p.Hardware.Size
 	if f.id.set != "" && f.SKU.Name != "" {
 		v.Type = f.SKU.Name
 	}
-	v.Type = c.label("type", v.Type, f.id.text(), labelValue)
-	v.Zone = c.label("zone", zoneOf(f), f.id.text(), labelValue)
+	v.Type = c.labels.Check("type", v.Type, f.id.text(), labelValue)
+	v.Zone = c.labels.Check("zone", zoneOf(f), f.id.text(), labelValue)
 	if at, err := time.Parse(time.RFC3339, p.Created); err == nil {
 		v.Launched = at
 	}
@@ -152,21 +146,4 @@ func nodeName(m machine, id machineID) string {
 		return ""
 	}
 	return strings.ToLower(id.name)
-}
-
-// label returns a fact of a machine that becomes a label of its Node. One that no label may
-// have is dropped and logged once: the API server would refuse all that is written to the
-// Node with it.
-func (c *Client) label(what, fact, machine string, form *regexp.Regexp) string {
-	if fact == "" || form.MatchString(fact) {
-		return fact
-	}
-	fact = clip(fact)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if key := what + " " + fact; !c.dropped[key] && len(c.dropped) < mostDropped {
-		c.dropped[key] = true
-		klog.InfoS("Ignoring a fact of a machine; no label can have this value", "machine", machine, "fact", what, "value", fact)
-	}
-	return ""
 }

@@ -184,17 +184,13 @@ func (r reading) networkReasons(add func(class, what, text string)) {
 	if r.networks == nil {
 		return
 	}
-	shown := 0
+	var wrong []page.Reason
 	for _, row := range r.networks.Rows {
-		if row.Code != awscluster.Failing && row.Code != awscluster.Invalid {
-			continue
+		if row.Code == awscluster.Failing || row.Code == awscluster.Invalid {
+			wrong = append(wrong, page.Reason{What: "AWSCluster " + row.Cluster, Text: row.Text})
 		}
-		if shown++; shown > fewProblems {
-			add(page.Warn, "Networks", "more networks of clusters are not ready; kubectl get awsclusters -A has the rest")
-			return
-		}
-		add(page.Warn, "AWSCluster "+row.Cluster, row.Text)
 	}
+	addSome(add, wrong, page.Reason{What: "Networks", Text: "more networks of clusters are not ready; kubectl get awsclusters -A has the rest"})
 }
 
 // writeNetworks writes the list of clusters' networks.

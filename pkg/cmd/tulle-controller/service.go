@@ -156,17 +156,13 @@ func (r reading) serviceReasons(add func(class, what, text string)) {
 	if r.services == nil {
 		return
 	}
-	shown := 0
+	var wrong []page.Reason
 	for _, row := range r.services.Rows {
-		if row.Code != service.Failing && row.Code != service.Invalid {
-			continue
+		if row.Code == service.Failing || row.Code == service.Invalid {
+			wrong = append(wrong, page.Reason{What: "Service " + row.Service, Text: row.Text})
 		}
-		if shown++; shown > fewProblems {
-			add(page.Warn, "Services", "more Services lack a correct load balancer; tulle-controller explain NAMESPACE/NAME has the rest")
-			return
-		}
-		add(page.Warn, "Service "+row.Service, row.Text)
 	}
+	addSome(add, wrong, page.Reason{What: "Services", Text: "more Services lack a correct load balancer; tulle-controller explain NAMESPACE/NAME has the rest"})
 	if n := len(r.services.Leftovers); n > 0 {
 		add(page.Warn, "Load balancers", page.Count(n, "balancer")+" of Services that do not exist, such as "+r.services.Leftovers[0].Name+" of "+r.services.Leftovers[0].Service+"; tulle-controller explain "+r.services.Leftovers[0].Name+" shows how to remove it")
 	}

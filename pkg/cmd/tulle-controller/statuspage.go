@@ -31,7 +31,7 @@ const (
 	mostPictures = 24
 	// mostParts limits the parts of a picture.
 	mostParts = 512
-	// fewProblems is how many problems with pools get a line each.
+	// fewProblems is how many problems of one kind get a line each.
 	fewProblems = 10
 	// soon is how far ahead the page warns of a full pool.
 	soon = 30 * 24 * time.Hour
@@ -102,6 +102,16 @@ func capital(text string) string {
 	return string(unicode.ToUpper(first)) + text[size:]
 }
 
+// addSome adds the first few of these problems, and the text more if there are others.
+func addSome(add func(class, what, text string), all []page.Reason, more page.Reason) {
+	if len(all) > fewProblems {
+		all = append(all[:fewProblems:fewProblems], more)
+	}
+	for _, p := range all {
+		add(page.Warn, p.What, p.Text)
+	}
+}
+
 // reasons returns everything that is wrong, the worst first.
 func (r reading) reasons() (all []page.Reason) {
 	add := func(class, what, text string) {
@@ -126,13 +136,11 @@ func (r reading) reasons() (all []page.Reason) {
 	r.routeReasons(add)
 	r.serviceReasons(add)
 	r.networkReasons(add)
-	for i, p := range r.ipam.Problems {
-		if i == fewProblems {
-			add(page.Warn, "pools", page.Count(len(r.ipam.Problems)-i, "more problem"))
-			break
-		}
-		add(page.Warn, "pools", cmp.Or(objectName(p.Object), p.Source)+": "+p.Text)
+	var pools []page.Reason
+	for _, p := range r.ipam.Problems {
+		pools = append(pools, page.Reason{What: "pools", Text: cmp.Or(objectName(p.Object), p.Source) + ": " + p.Text})
 	}
+	addSome(add, pools, page.Reason{What: "pools", Text: page.Count(len(pools)-fewProblems, "more problem")})
 	for _, u := range r.ipam.Pools {
 		what := page.Line(u.Pool, 60) + ", " + u.Family.String()
 		switch full := u.Forecast.Full; {

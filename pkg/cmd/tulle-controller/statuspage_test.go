@@ -17,8 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/cloudbalancer"
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/controller/nodeipam"
+	"github.com/tulle-net/tulle/pkg/controller/service"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/ipam"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
@@ -328,5 +330,21 @@ func TestPoolsThatFillUpAreReasons(t *testing.T) {
 	}
 	if want := []string{"full, IPv4: full", "soon, IPv4: will be full on 2026-12-22 at its present growth"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestManyProblemsAreShortened has many Services without a load balancer. They hide nothing else.
+func TestManyProblemsAreShortened(t *testing.T) {
+	r := leading(t, 0).reading
+	r.services = &service.Report{Leftovers: []cloudbalancer.Leftover{{Name: "a1", Service: "default/gone"}}}
+	for i := range 3 * fewProblems {
+		r.services.Rows = append(r.services.Rows, service.Row{Service: fmt.Sprint("default/", i), Code: service.Failing, Text: "wrong"})
+	}
+	all := r.reasons()
+	if len(all) != fewProblems+2 {
+		t.Fatalf("%d reasons: %v", len(all), all)
+	}
+	if more, last := all[fewProblems].Text, all[fewProblems+1].Text; !strings.HasPrefix(more, "more Services") || !strings.Contains(last, "default/gone") {
+		t.Errorf("%q, %q", more, last)
 	}
 }

@@ -176,14 +176,7 @@ func (c *Controller) join(keys ...string) {
 
 // list replaces all AWSClusters. A server without the resource has none.
 func (c *Controller) list(all map[string]state) {
-	for key, s := range all {
-		c.set(key, s)
-	}
-	for key := range c.networks {
-		if _, is := all[key]; !is {
-			c.remove(key)
-		}
-	}
+	controller.Replace(c.networks, all, c.set, c.remove)
 }
 
 // set takes a state of an AWSCluster.

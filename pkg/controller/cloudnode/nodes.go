@@ -84,14 +84,7 @@ func shared(text []byte) string { return unique.Make(string(text)).Value() }
 
 // list replaces all Nodes.
 func (c *Controller) list(all map[string]node) {
-	for name, v := range all {
-		c.set(name, v)
-	}
-	for name := range c.nodes {
-		if _, exists := all[name]; !exists {
-			c.remove(name)
-		}
-	}
+	controller.Replace(c.nodes, all, c.set, c.remove)
 }
 
 // set adds or updates a Node.

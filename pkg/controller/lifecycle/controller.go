@@ -189,10 +189,14 @@ func (c *Controller) taint(s *subject, now time.Time) (w controller.Write, ok bo
 	default:
 		return w, false
 	}
-	m := kube.Merge{
+	return c.patch(s, summary, kube.Merge{
 		Kind: kube.StrategicMergePatch, If: kube.Version{UID: s.uid, ResourceVersion: s.version},
 		Spec: map[string]any{"taints": taints}, // a patch replaces all taints
-	}
+	}), true
+}
+
+// patch returns a write that patches a Node, and counts it as in flight.
+func (c *Controller) patch(s *subject, summary string, m kube.Merge) controller.Write {
 	client, path := c.options.Client, kube.Path(kube.Nodes, s.name)
 	c.inFlight[s.name] = flight{uid: s.uid}
 	return controller.Write{
@@ -201,7 +205,7 @@ func (c *Controller) taint(s *subject, now time.Time) (w controller.Write, ok bo
 			_, err := client.Merge(ctx, path, m)
 			return err
 		},
-	}, true
+	}
 }
 
 // isFree reports whether a Node may be written now. If not, the Node is planned again later.

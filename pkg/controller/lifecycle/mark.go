@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -60,14 +59,7 @@ func (c *Controller) mark(s *subject, now time.Time) (w controller.Write, ok boo
 	default:
 		return w, false
 	}
-	m := kube.Merge{Kind: kube.StrategicMergePatch, If: kube.Version{UID: s.uid}, Metadata: map[string]any{"annotations": map[string]any{Mark: value}}}
-	client, path := c.options.Client, kube.Path(kube.Nodes, s.name)
-	c.inFlight[s.name] = flight{uid: s.uid}
-	return controller.Write{
-		Controller: Name, Object: s.ref(), Verb: controller.Patch, Summary: summary,
-		Do: func(ctx context.Context) error {
-			_, err := client.Merge(ctx, path, m)
-			return err
-		},
-	}, true
+	return c.patch(s, summary, kube.Merge{
+		Kind: kube.StrategicMergePatch, If: kube.Version{UID: s.uid}, Metadata: map[string]any{"annotations": map[string]any{Mark: value}},
+	}), true
 }

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
@@ -33,14 +34,7 @@ func (c *Controller) list(all map[string]subject) {
 	if c.judge.watching.IsZero() {
 		c.judge.watching = time.Now()
 	}
-	for name, v := range all {
-		c.set(name, v)
-	}
-	for name := range c.judge.subjects {
-		if _, exists := all[name]; !exists {
-			c.forget(name, true)
-		}
-	}
+	controller.Replace(c.judge.subjects, all, c.set, func(name string) { c.forget(name, true) })
 }
 
 // set adds or updates a Node. It schedules a round soon if the Node has become unready, or another

@@ -58,14 +58,7 @@ func (c *Controller) remove(name string) {
 
 // list replaces all Nodes.
 func (c *Controller) list(all map[string]Node) {
-	for name, v := range all {
-		c.set(name, v)
-	}
-	for name := range c.nodes {
-		if _, exists := all[name]; !exists {
-			c.remove(name)
-		}
-	}
+	controller.Replace(c.nodes, all, c.set, c.remove)
 }
 
 // instancesDue returns the provider IDs to look up now. While many Nodes appear one after the

@@ -236,14 +236,7 @@ func (c *Controller) due(key string, now time.Time) {
 
 // list replaces all Services.
 func (c *Controller) list(all map[string]state) {
-	for key, s := range all {
-		c.set(key, s)
-	}
-	for key := range c.services {
-		if _, is := all[key]; !is {
-			c.remove(key)
-		}
-	}
+	controller.Replace(c.services, all, c.set, c.remove)
 }
 
 // set takes a state of a Service.

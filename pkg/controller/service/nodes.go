@@ -11,6 +11,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloudbalancer"
+	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
@@ -56,14 +57,7 @@ func (n node) same(o node) bool {
 
 // listNodes replaces all Nodes.
 func (c *Controller) listNodes(all map[string]node) {
-	for name, n := range all {
-		c.setNode(name, n)
-	}
-	for name := range c.nodes {
-		if _, is := all[name]; !is {
-			c.deleteNode(name)
-		}
-	}
+	controller.Replace(c.nodes, all, c.setNode, c.deleteNode)
 }
 
 func (c *Controller) setNode(name string, n node) {
