@@ -1,6 +1,7 @@
 package cloudbalancer
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -18,7 +19,7 @@ func (o Options) Claim(s Service) Claim {
 	case s.Class != nil && *s.Class != o.Class:
 		return Claim{Why: fmt.Sprintf("its class %.253q is another controller's; ours is %s", *s.Class, o.Class)}
 	case s.Class == nil && !o.Default:
-		return Claim{Why: "it has no class; set spec.loadBalancerClass to " + o.Class + ", which a Service can only have from its creation on, or start the controller with --default-load-balancer-class"}
+		return Claim{Why: "it has no class; set spec.loadBalancerClass to " + o.Class + ", which a Service can only have from its creation on, or start the controller with " + cmp.Or(o.DefaultName, "Services without a class")}
 	case typed && kind != "nlb":
 		return Claim{Why: fmt.Sprintf("its annotation %s is %.80q, which another controller serves; ours is nlb", TypeAnnotation, kind)}
 	case s.Class == nil && !typed:

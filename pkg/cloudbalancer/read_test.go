@@ -31,7 +31,7 @@ func TestClaims(t *testing.T) {
 		if test.change != nil {
 			test.change(&s)
 		}
-		c := Options{Cluster: testCluster, Class: ours, Default: !test.noClass}.Claim(s)
+		c := Options{Cluster: testCluster, Class: ours, Default: !test.noClass, DefaultName: "--default-load-balancer-class"}.Claim(s)
 		if c.Ours != test.ours || !strings.Contains(c.Why, test.why) || test.why == "" && c.Why != "" {
 			t.Errorf("%s: %+v", name, c)
 		}

@@ -14,6 +14,8 @@ type Options struct {
 	// without a class are, too.
 	Class   string
 	Default bool
+	// DefaultName is what texts call the setting of Default, like --default-load-balancer-class.
+	DefaultName string
 	// NodeRules is set if the security groups of Nodes get rules.
 	NodeRules bool
 	// Security is the ID of the security group of balancers whose Services name none, or ""

@@ -53,6 +53,8 @@ type Options struct {
 	Share float64
 	// RouteLimit is how many static routes the network may have, if that is known.
 	RouteLimit int
+	// Names are what texts call settings.
+	Names Names
 	// Agent is the user agent.
 	Agent string
 	// Transport carries the requests; nil is a transport of the Client's own.

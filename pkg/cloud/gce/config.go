@@ -1,6 +1,7 @@
 package gce
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"os"
@@ -29,9 +30,21 @@ type Config struct {
 	Endpoint string
 }
 
+// Names are what errors and warnings call settings that are not in the cloud config, like
+// --gce-route-limit. Plain words stand for an empty one.
+type Names struct {
+	Secondary  string // the secondary range of podCIDRs
+	RouteLimit string // Options.RouteLimit
+}
+
+// orWords returns n without empty names.
+func (n Names) orWords() Names {
+	return Names{Secondary: cmp.Or(n.Secondary, "another setting"), RouteLimit: cmp.Or(n.RouteLimit, "the limit of routes")}
+}
+
 // ReadConfig reads a cloud config file, if path is not empty. It returns warnings about
 // what has no effect here.
-func ReadConfig(path string) (Config, []string, error) {
+func ReadConfig(path string, names Names) (Config, []string, error) {
 	if path == "" {
 		return Config{}, nil, nil
 	}
@@ -39,11 +52,11 @@ func ReadConfig(path string) (Config, []string, error) {
 	if err != nil {
 		return Config{}, nil, err
 	}
-	return ParseConfig(string(text))
+	return ParseConfig(string(text), names)
 }
 
 // ParseConfig returns what the text of a cloud config says.
-func ParseConfig(text string) (c Config, warnings []string, err error) {
+func ParseConfig(text string, names Names) (c Config, warnings []string, err error) {
 	entries, err := ini.Parse(text)
 	if err != nil {
 		return Config{}, nil, err
@@ -53,7 +66,7 @@ func ParseConfig(text string) (c Config, warnings []string, err error) {
 			warnings = append(warnings, fmt.Sprintf("line %d: unknown section %.40q has no effect", e.Line, e.Section))
 			continue
 		}
-		warning, err := c.set(e)
+		warning, err := c.set(e, names.orWords())
 		if err != nil {
 			return Config{}, nil, fmt.Errorf("line %d: %s: %w", e.Line, e.Name, err)
 		}
@@ -67,12 +80,12 @@ func ParseConfig(text string) (c Config, warnings []string, err error) {
 // elsewhere are settings without effect here, and what they are about.
 var elsewhere = map[string]string{
 	"subnetwork-name": "load balancers", "node-tags": "the firewall rules of load balancers", "node-instance-prefix": "the firewall rules of load balancers",
-	"alpha-features": "load balancers", "container-api-endpoint": "GKE clusters", "secondary-range-name": "alias ranges; --gce-secondary-range names it",
+	"alpha-features": "load balancers", "container-api-endpoint": "GKE clusters",
 }
 
 // set takes one setting of the section Global. It returns a warning about one without
 // effect.
-func (c *Config) set(e ini.Entry) (warning string, err error) {
+func (c *Config) set(e ini.Entry, names Names) (warning string, err error) {
 	switch name := strings.ToLower(e.Name); name {
 	case "project-id":
 		c.Project = e.Value
@@ -107,6 +120,8 @@ func (c *Config) set(e ini.Entry) (warning string, err error) {
 		if e.Value != "nil" {
 			return "", fmt.Errorf("a token server of its own is not supported; use nil, and Application Default Credentials")
 		}
+	case "secondary-range-name":
+		return "has no effect; " + names.Secondary + " names the secondary range", nil
 	case "token-body":
 		return "has no effect without token-url", nil
 	default:

@@ -34,7 +34,7 @@ x = y
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, warnings, err := ReadConfig(file)
+	got, warnings, err := ReadConfig(file, Names{Secondary: "--secondary"})
 	want := Config{
 		Project: "my-project-1", Network: "prod", NetworkProject: "host-project-1", Zone: "europe-west1-b", Regional: true, IPv6First: true,
 		Endpoint: "https://compute.example.org/compute/v1/",
@@ -51,10 +51,10 @@ x = y
 	if len(warnings) != 6 {
 		t.Errorf("%d warnings:\n%s", len(warnings), all)
 	}
-	if c, _, err := ParseConfig("[Global]\nnetwork-name=https://www.googleapis.com/compute/v1/projects/host-1/global/networks/prod\n"); err != nil || c.Network != "prod" || c.NetworkProject != "host-1" {
+	if c, _, err := ParseConfig("[Global]\nnetwork-name=https://www.googleapis.com/compute/v1/projects/host-1/global/networks/prod\n", Names{}); err != nil || c.Network != "prod" || c.NetworkProject != "host-1" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if _, _, err := ReadConfig(filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, _, err := ReadConfig(filepath.Join(t.TempDir(), "none"), Names{}); err == nil {
 		t.Error("there is no such file")
 	}
 }
@@ -65,7 +65,7 @@ func TestBadCloudConfigsOfGoogle(t *testing.T) {
 		"local-zone=x": "not a zone", "multizone=maybe": "neither true nor false", "stack-type=IPV5": "not a type of stack", "network-project-id=": "ID of a project",
 		"api-endpoint=https://secret@host": "without a user", "token-url=https://tokens.example.org": "Application Default Credentials", "x": "",
 	} {
-		_, _, err := ParseConfig("[Global]\n" + line + "\n")
+		_, _, err := ParseConfig("[Global]\n"+line+"\n", Names{})
 		if (err == nil) != (part == "") || err != nil && (!strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%s: %v", line, err)
 		}
@@ -78,7 +78,7 @@ func FuzzGoogleConfig(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c, _, err := ParseConfig(text)
+		c, _, err := ParseConfig(text, Names{})
 		if err != nil {
 			return
 		}

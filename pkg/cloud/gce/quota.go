@@ -11,7 +11,7 @@ import (
 func (c *Client) quota(t cloud.Table) cloud.Quota {
 	n := c.options.RouteLimit
 	if n == 0 {
-		return cloud.Quota{Shared: true, Assumed: "the API does not show the quota STATIC_ROUTES_PER_NETWORK; set --gce-route-limit to it"}
+		return cloud.Quota{Shared: true, Assumed: "the API does not show the quota STATIC_ROUTES_PER_NETWORK; set " + c.options.Names.orWords().RouteLimit + " to it"}
 	}
 	for _, r := range t.Routes {
 		if r.Kind == cloud.ToLocal {

@@ -108,6 +108,8 @@ func TestRoutesAreObjectsThatTheGoogleControllerKnows(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		// The API shows no quota. 4 static routes are here.
+		c.options.Names.RouteLimit = "--gce-route-limit"
+		table, _ = theTable(t, c)
 		if n, known := table.Free(subnet.IPv4); known || !strings.Contains(table.Quota.Assumed, "--gce-route-limit") {
 			t.Errorf("%d free, %+v", n, table.Quota)
 		}

@@ -15,7 +15,7 @@ import (
 
 // lifeRules are the rules of deletion. A cloud that shows terminated instances does so for
 // an hour. Tests shorten the times.
-var lifeRules = lifecycle.Rules{Remembers: time.Hour}
+var lifeRules = lifecycle.Rules{LimitName: "--node-deletion-limit", Remembers: time.Hour}
 
 // nodeSettings are about the Nodes of a cloud.
 type nodeSettings struct {

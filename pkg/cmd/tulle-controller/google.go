@@ -31,10 +31,13 @@ type googleSettings struct {
 	config                       gce.Config
 }
 
+// googleNames are what texts about Google's settings call our flags.
+var googleNames = gce.Names{Secondary: "--gce-secondary-range", RouteLimit: "--gce-route-limit"}
+
 // readGoogle reads the cloud config, and checks the cluster's name.
 func (s *settings) readGoogle(g *flags.Given) (err error) {
 	c := &s.cloud
-	if s.google.config, c.warnings, err = gce.ReadConfig(c.file); err != nil {
+	if s.google.config, c.warnings, err = gce.ReadConfig(c.file, googleNames); err != nil {
 		return s.badConfig(g, err)
 	}
 	// Flags override the file.
@@ -74,7 +77,7 @@ func (s *settings) aliasOptions() gce.Options {
 
 // googleClient returns a client.
 func (s *settings) googleClient(o gce.Options) (*gce.Client, error) {
-	o.Agent, o.Share = "tulle-controller/"+version, float64(s.google.share)/100
+	o.Agent, o.Share, o.Names = "tulle-controller/"+version, float64(s.google.share)/100, googleNames
 	return gce.New(context.Background(), o) // the tokens outlive every request
 }
 

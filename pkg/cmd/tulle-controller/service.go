@@ -70,7 +70,7 @@ func (p *process) addServices() error {
 	c := service.New(p.engine, service.Options{
 		Client: p.client, Cloud: client, Region: p.region, Period: s.balancers.period, DryRun: s.mode == controller.ObserveMode, Only: s.node, Late: lateBalancing, Event: p.engine.Event,
 		Rules: cloudbalancer.Options{
-			Cluster: s.clusterName(), Class: s.balancers.class, Default: s.balancers.byDefault, NodeRules: !s.aws.config.KeepsNodeRules,
+			Cluster: s.clusterName(), Class: s.balancers.class, Default: s.balancers.byDefault, DefaultName: "--default-load-balancer-class", NodeRules: !s.aws.config.KeepsNodeRules,
 			Security: s.aws.config.Security,
 		},
 	})

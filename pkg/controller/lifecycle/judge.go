@@ -16,6 +16,8 @@ type Rules struct {
 	// Limit is the percentage of the Nodes that may be deleted in an hour. It allows at
 	// least one Node, unless it is 0: then no Node is ever deleted.
 	Limit int
+	// LimitName is what texts call the setting of Limit, like --node-deletion-limit.
+	LimitName string
 	// Remembers is the time for which the cloud still shows a terminated instance; 0 is
 	// not at all. An instance that was never shown as terminated must be missing for that
 	// long.

@@ -26,7 +26,7 @@ type court struct {
 
 func newCourt(t *testing.T, ready, unready int) *court {
 	c := &court{
-		T: t, judge: newJudge(Rules{Limit: 5, Remembers: time.Hour}), now: start,
+		T: t, judge: newJudge(Rules{Limit: 5, LimitName: "--node-deletion-limit", Remembers: time.Hour}), now: start,
 		states: make(map[string]cloud.State), leases: make(map[string]string), unread: make(map[string]error), region: "r-1",
 	}
 	for i := range ready {

@@ -36,7 +36,7 @@ func inLab(t *testing.T, test func(l *lab), f ...func(*controller.Options, *Opti
 // start starts a process, whose options f changes. It does not lead.
 func (l *lab) start(f ...func(*controller.Options, *Options)) {
 	var engine controller.Options
-	o := Options{Client: l.Client, Cloud: l.cloud, Rules: Rules{Limit: 5, Remembers: time.Hour}, Period: time.Minute}
+	o := Options{Client: l.Client, Cloud: l.cloud, Rules: Rules{Limit: 5, LimitName: "--node-deletion-limit", Remembers: time.Hour}, Period: time.Minute}
 	for _, change := range f {
 		change(&engine, &o)
 	}

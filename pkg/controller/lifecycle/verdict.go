@@ -99,7 +99,7 @@ func (j *judge) verdicts(now time.Time, inFlight int) (all []verdict) {
 				v.gone.text(v.state), clock(j.watching))
 		case allowed <= 0:
 			v.why, v.until = Limited, free
-			v.text = fmt.Sprintf("%d Nodes that were not ready were deleted within the hour, and --node-deletion-limit=%d%% allows no more of %d; raise it, or delete the Node yourself", len(j.deleted), j.rules.Limit, nodes)
+			v.text = fmt.Sprintf("%d Nodes that were not ready were deleted within the hour, and %s=%d%% allows no more of %d; raise it, or delete the Node yourself", len(j.deleted), cmp.Or(j.rules.LimitName, "the limit"), j.rules.Limit, nodes)
 		default:
 			allowed--
 			v.text = "its instance is " + v.gone.text(v.state)

@@ -34,11 +34,13 @@ func TestRules(t *testing.T) {
 		want  []string // beginnings of "at: what"
 	}{
 		{settings, "a flag in a text", map[string]string{
-			flagTables[0]:       "package options\n\nvar t = []flag{{Name: \"iface\"}}\n",
-			"pkg/daemon/d.go":   "package daemon\n\nconst a = \"--iface\"\n",
-			"network/n.go":      "package network\n\n// a is like --iface.\nconst a = \"set --iface=x\" + \"--bip --iface-other\"\n",
-			"network/n_test.go": "package network\n\nconst b = \"--iface\"\n",
-		}, []string{"network/n.go:4: names --iface"}},
+			"pkg/options/table.go":          "package options\n\nvar t = []flag{{Name: \"iface\"}}\n",
+			"pkg/cmd/tulle-controller/c.go": "package main\n\nvar t = []flag{{Name: \"limit\"}, {Name: \"cluster-cidr\"}}\n",
+			"pkg/cloud/c.go":                "package cloud\n\nconst a = \"--limit=1 --cluster-cidr\"\n",
+			"pkg/daemon/d.go":               "package daemon\n\nconst a = \"--iface\"\n",
+			"network/n.go":                  "package network\n\n// a is like --iface.\nconst a = \"set --iface=x\" + \"--bip --iface-other\"\n",
+			"network/n_test.go":             "package network\n\nconst b = \"--iface\"\n",
+		}, []string{"network/n.go:4: names --iface", "pkg/cloud/c.go:3: names --limit"}},
 		{imports, "what a row lists", map[string]string{
 			roomsPage:                    table("subnet/|the standard library", "pkg/kernel/|–", "backend/NAME/|`subnet`", "pkg/daemon/|`pkg/kernel`, `subnet`", "main.go|`backend/NAME`, `pkg/daemon`", "dist/…|the standard library", "pkg/test/…|any"),
 			"subnet/lease.go":            importing("subnet", "net/netip", own+"pkg/kernel", "k8s.io/klog/v2"),

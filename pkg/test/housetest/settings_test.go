@@ -9,8 +9,12 @@ import (
 	"strings"
 )
 
-// flagTables are the files that have tulled's flags.
-var flagTables = []string{"pkg/options/table.go", "pkg/etcdflags/etcdflags.go"}
+// flagTables matches the files that have the flags of tulled and of tulle-controller.
+var flagTables = regexp.MustCompile(`^pkg/(options/table|etcdflags/etcdflags|cmd/tulle-controller/[a-z]+)\.go$`)
+
+// incumbents are flags of tulle-controller that kube-controller-manager has, too. A text may
+// mean that program.
+var incumbents = []string{"allocate-node-cidrs", "cluster-cidr"}
 
 var (
 	flagName    = regexp.MustCompile(`\{Name: "([a-z0-9-]+)"`)
@@ -22,15 +26,15 @@ var (
 )
 
 var settings = rule{
-	name: "texts of libraries name neither tulled nor a flag of it",
+	name: "texts of libraries name neither tulled nor a flag of it or of tulle-controller",
 	why: "another program that uses the room has another name and other flags. Take the names from the caller, " +
-		"as etcd.Names does; pkg/daemon has them.",
+		"as etcd.Names does; pkg/daemon and pkg/cmd have them.",
 	check: func(h house) (found []finding) {
 		flags := make(map[string]bool)
 		for _, f := range h {
-			if slices.Contains(flagTables, f.path) {
+			if flagTables.MatchString(f.path) {
 				for _, m := range flagName.FindAllStringSubmatch(f.text, -1) {
-					flags[m[1]] = true
+					flags[m[1]] = !slices.Contains(incumbents, m[1])
 				}
 			}
 		}
