@@ -49,29 +49,9 @@ func TestAMinuteWithoutTheAPIServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := apitest.InProcess(t)
-				f.Gives = nil
-				cl := cluster{f, t}
+				cl := newBubble(t)
 				cl.seed(20)
-				p, err := settingsOf(t, cl.flags()...).connect()
-				if err != nil {
-					t.Fatal(err)
-				}
-				p.client.Wrap(func(http.RoundTripper) http.RoundTripper { return f.Transport() })
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					p.run(ctx)
-				}()
-				defer func() {
-					cancel()
-					<-ended
-				}()
-				pass := func(d time.Duration) {
-					<-time.After(d)
-					synctest.Wait()
-				}
+				defer cl.runInBubble().stop()
 				pass(5 * time.Second)
 				cl.wantServed()
 				cl.Do(func() { c.begin(cl) })
@@ -86,6 +66,37 @@ func TestAMinuteWithoutTheAPIServer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// newBubble returns a cluster in the bubble of testing/synctest that runs the test. While
+// something works there, no time passes.
+func newBubble(t testing.TB) cluster {
+	f := apitest.InProcess(t)
+	f.Gives = nil
+	return cluster{f, t}
+}
+
+// runInBubble runs the program with more flags in the same bubble, until it is stopped.
+func (c cluster) runInBubble(more ...string) *running {
+	c.t.Helper()
+	p, err := settingsOf(c.t, c.flags(more...)...).connect()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	p.client.Wrap(func(http.RoundTripper) http.RoundTripper { return c.Transport() })
+	ctx, cancel := context.WithCancel(c.t.Context())
+	r := &running{p, c.t, cancel, make(chan struct{})}
+	go func() {
+		defer close(r.ended)
+		p.run(ctx)
+	}()
+	return r
+}
+
+// pass lets time pass in a bubble.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
 }
 
 // wantServed fails unless every Node has podCIDRs of its own.
