@@ -164,6 +164,10 @@ func decodeLink(b []byte, names names) (netstate.Link, bool) {
 	case *netlink.Iptun:
 		l.Lower, l.ByRoute = names[at.ParentIndex], link.FlowBased
 		l.Local, l.Remote = specified(link.Local), specified(link.Remote)
+	case *netlink.Tuntap:
+		if link.Mode == netlink.TUNTAP_MODE_TUN {
+			l.Kind = netstate.TunnelUDP // the library has another name for it
+		}
 	case *netlink.Ip6tnl:
 		l.Lower, l.ByRoute = names[at.ParentIndex], link.FlowBased
 		l.Local, l.Remote = specified(link.Local), specified(link.Remote)

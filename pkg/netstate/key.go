@@ -19,20 +19,21 @@ const (
 	KindFDB
 	KindWGPeer
 	KindWGAllowed
+	KindUDPPeer
 	KindRoute
 	kinds
 )
 
 // Kinds lists all kinds in order.
 func Kinds() []Kind {
-	return []Kind{KindLink, KindSysctl, KindAddr, KindNeigh, KindFDB, KindWGPeer, KindWGAllowed, KindRoute}
+	return []Kind{KindLink, KindSysctl, KindAddr, KindNeigh, KindFDB, KindWGPeer, KindWGAllowed, KindUDPPeer, KindRoute}
 }
 
 func (k Kind) String() string {
 	if k >= kinds {
 		return fmt.Sprintf("kind(%d)", uint8(k))
 	}
-	return [kinds]string{"link", "sysctl", "addr", "neigh", "fdb", "wgpeer", "wgallowed", "route"}[k]
+	return [kinds]string{"link", "sysctl", "addr", "neigh", "fdb", "wgpeer", "wgallowed", "udppeer", "route"}[k]
 }
 
 // Key names one object by what the kernel itself uses to distinguish objects. Which
@@ -65,6 +66,8 @@ func (k Key) String() string {
 		return fmt.Sprintf("wgpeer %s dev %s", k.Peer, k.Name)
 	case KindWGAllowed:
 		return fmt.Sprintf("wgallowed %s dev %s", k.Prefix(), k.Name)
+	case KindUDPPeer:
+		return fmt.Sprintf("udppeer %s dev %s", k.Prefix(), k.Name)
 	case KindRoute:
 		if k.Metric == 0 {
 			return fmt.Sprintf("route %s", k.Prefix())

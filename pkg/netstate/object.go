@@ -7,8 +7,8 @@ import (
 )
 
 // Object is one thing that the kernel holds: a Link, Sysctl, Addr, Neigh, FDB,
-// WGPeer, WGAllowed or Route. All of them are comparable, so two objects differ exactly when !=
-// says so.
+// WGPeer, WGAllowed, UDPPeer or Route. All of them are comparable, so two objects differ
+// exactly when != says so.
 type Object interface {
 	Key() Key
 	String() string
@@ -31,6 +31,7 @@ type Link struct {
 	VXLAN   VXLAN      // zero unless the kind's Tunnel has Frames
 
 	WireGuard WireGuard // zero unless the kind is TunnelWireGuard
+	UDP       UDP       // zero unless the kind is TunnelUDP
 }
 
 // VXLAN is what a vxlan device has beyond other links.
@@ -153,7 +154,7 @@ func (r Route) Key() Key {
 // it has to be deleted and made again, and all that is on it with it.
 func (l Link) CanBecome(want Link) bool {
 	l.MAC, l.MTU, l.Group, l.Up, l.Master = want.MAC, want.MTU, want.Group, want.Up, want.Master
-	l.WireGuard = want.WireGuard
+	l.WireGuard, l.UDP = want.WireGuard, want.UDP
 	return l == want
 }
 
@@ -183,6 +184,9 @@ func (l Link) String() string {
 	}
 	if l.Kind == TunnelWireGuard {
 		fmt.Fprintf(&b, " port %d key %s", l.WireGuard.Port, l.WireGuard.Key)
+	}
+	if l.UDP != (UDP{}) {
+		fmt.Fprintf(&b, " at %s network %s source %s", l.UDP.Local, l.UDP.Network, l.UDP.Source)
 	}
 	if l.Up {
 		return b.String() + " up"

@@ -145,6 +145,8 @@ func kindOf(o Object) Kind {
 		return KindWGPeer
 	case WGAllowed:
 		return KindWGAllowed
+	case UDPPeer:
+		return KindUDPPeer
 	case Route:
 		return KindRoute
 	default:

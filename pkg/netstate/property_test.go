@@ -29,6 +29,13 @@ var (
 			l.WireGuard.Key, l.WireGuard.Port = peerKey(byte(1+p(2))), uint16(51820+p(2))
 			return l
 		},
+		func(p pick) Link {
+			l := udpLink("tulle.udp")
+			if p.one(3) {
+				l.UDP = UDP{} // no program moves its packets
+			}
+			return l
+		},
 		func(p pick) Link { return worldVXLAN(p, "flannel.1", 5) },
 	}
 	worldHost = []Link{{Name: "eth0", Kind: "device", MTU: 1500, Up: true}, {Name: "eth1", Kind: "device", MTU: 1500, Up: true}}
@@ -62,6 +69,17 @@ func worldPeer(p pick) []Object {
 		objects = append(objects, WGAllowed{"tulle-wg", oneOf(p, worldDsts), key})
 	}
 	return objects
+}
+
+// worldPeers are some peers of a link of a kind that has them.
+func worldPeers(p pick, l Link) []Object {
+	switch l.Kind {
+	case TunnelWireGuard:
+		return worldPeer(p)
+	case TunnelUDP:
+		return []Object{UDPPeer{l.Name, oneOf(p, worldDsts), oneOf(p, []netip.AddrPort{netip.MustParseAddrPort("192.0.2.2:8285"), netip.MustParseAddrPort("192.0.2.3:8285")})}}
+	}
+	return nil
 }
 
 // onLink is something on a link, of few that there are.
@@ -111,10 +129,7 @@ func desired(p pick) *State {
 			s.Put(onLink(p, l.Name))
 		}
 		for range p(4) {
-			if l.Kind != TunnelWireGuard {
-				break
-			}
-			for _, o := range worldPeer(p) {
+			for _, o := range worldPeers(p, l) {
 				s.Put(o)
 			}
 		}

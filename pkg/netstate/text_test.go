@@ -67,6 +67,10 @@ func TestString(t *testing.T) {
 			"wgpeer AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= endpoint [2001:db8::2]:51820 roamed keepalive 25 psk dev tulle-wg", "tulle-wg"},
 		{WGAllowed{"tulle-wg", pfx("10.1.2.0/24"), peerKey(2)}, "wgallowed 10.1.2.0/24 dev tulle-wg",
 			"wgallowed 10.1.2.0/24 peer AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= dev tulle-wg", "tulle-wg"},
+		{udpLink("tulle.udp"), "link tulle.udp",
+			"link tulle.udp tun mtu 1472 group 84 at 192.0.2.1:8285 network 10.1.0.0/16 source 10.1.0.0 up", "tulle.udp"},
+		{UDPPeer{"tulle.udp", pfx("10.1.2.0/24"), netip.MustParseAddrPort("192.0.2.2:8285")}, "udppeer 10.1.2.0/24 dev tulle.udp",
+			"udppeer 10.1.2.0/24 endpoint 192.0.2.2:8285 dev tulle.udp", "tulle.udp"},
 		{Route{Dst: pfx("10.1.2.0/24"), Via: ip("10.1.2.0"), Link: "tulle.1", OnLink: true},
 			"route 10.1.2.0/24", "route 10.1.2.0/24 via 10.1.2.0 dev tulle.1 onlink", "tulle.1"},
 		{Route{Dst: pfx("fd00:2::/64"), Via: ip("2001:db8::2"), Link: "eth0", MTU: 1400, Metric: 77, Protocol: 3},
@@ -93,7 +97,7 @@ func TestStringOfNumbers(t *testing.T) {
 		names = append(names, k.String())
 	}
 	names = append(names, Kind(200).String(), Create.String(), Replace.String(), Delete.String(), Verb(9).String())
-	want := "link sysctl addr neigh fdb wgpeer wgallowed route kind(200) create replace delete verb(9)"
+	want := "link sysctl addr neigh fdb wgpeer wgallowed udppeer route kind(200) create replace delete verb(9)"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -165,6 +169,7 @@ func TestCompare(t *testing.T) {
 		FDB{"tulle.1", mac(1), false, ip("192.0.2.9")}, FDB{"tulle.1", mac(2), false, ip("192.0.2.1")},
 		WGPeer{Link: "tulle-wg", Peer: peerKey(1), Keepalive: 9}, WGPeer{Link: "tulle-wg", Peer: peerKey(2)}, WGPeer{Link: "tulle6-wg", Peer: peerKey(1)},
 		WGAllowed{"tulle-wg", pfx("10.0.0.0/24"), peerKey(2)}, WGAllowed{"tulle-wg", pfx("10.0.0.0/25"), peerKey(1)}, WGAllowed{"tulle6-wg", pfx("10.0.0.0/24"), peerKey(1)},
+		UDPPeer{"tulle.udp", pfx("10.0.0.0/24"), netip.MustParseAddrPort("192.0.2.9:9")}, UDPPeer{Link: "tulle.udp", Prefix: pfx("10.0.0.0/25")}, UDPPeer{Link: "tulle6.udp", Prefix: pfx("10.0.0.0/24")},
 		Route{Dst: pfx("10.0.0.0/24"), Link: "z"}, Route{Dst: pfx("10.0.0.0/24"), Link: "a", Metric: 2}, Route{Dst: pfx("10.0.0.0/25")},
 	}
 	for i, a := range objects {

@@ -13,6 +13,10 @@ const (
 	TunnelIP6   = "ip6tnl"
 
 	TunnelWireGuard = "wireguard"
+
+	// TunnelUDP is a TUN device. A program that reads it sends its packets in UDP, and
+	// writes to it what it receives.
+	TunnelUDP = "tun"
 )
 
 // Tunnel is what all tunnel devices of one kind have in common.
@@ -28,6 +32,8 @@ type Tunnel struct {
 	// ByRoute says that the routes on its device say where packets go, and that a
 	// host has one such device.
 	ByRoute bool
+	// UserSpace says that no kernel moves the packets, but a program does.
+	UserSpace bool
 }
 
 const udp = 17
@@ -39,6 +45,7 @@ var tunnels = map[string]Tunnel{
 	TunnelIP6:   {Overhead6: 40, Protocol: 41, ByRoute: true},
 
 	TunnelWireGuard: {Overhead4: 60, Overhead6: 80, Protocol: udp},
+	TunnelUDP:       {Overhead4: 28, Overhead6: 48, Protocol: udp, UserSpace: true},
 }
 
 // Tunnels returns all kinds of tunnels.
@@ -56,6 +63,8 @@ func (l Link) Traffic() string {
 	switch t := tunnels[l.Kind]; {
 	case l.Kind == TunnelWireGuard:
 		return fmt.Sprintf("UDP port %d", l.WireGuard.Port)
+	case l.Kind == TunnelUDP:
+		return fmt.Sprintf("UDP port %d", l.UDP.Local.Port())
 	case t.Protocol == udp:
 		return fmt.Sprintf("UDP port %d", l.VXLAN.Port)
 	case t.Protocol != 0:

@@ -26,6 +26,7 @@ func TestSizesOfWhatThereAreManyOf(t *testing.T) {
 		"Route":     {unsafe.Sizeof(Route{}), 128},
 		"WGPeer":    {unsafe.Sizeof(WGPeer{}), 80},
 		"WGAllowed": {unsafe.Sizeof(WGAllowed{}), 64},
+		"UDPPeer":   {unsafe.Sizeof(UDPPeer{}), 80},
 	} {
 		if size[0] > size[1] {
 			t.Errorf("%s has %d bytes, more than %d", what, size[0], size[1])

@@ -60,7 +60,7 @@ func (r *Reconciler) acquit(culprit netstate.Key) {
 func (r *Reconciler) isOn(k netstate.Key, link string) bool {
 	switch k.Kind {
 	case netstate.KindLink, netstate.KindAddr, netstate.KindNeigh, netstate.KindFDB,
-		netstate.KindWGPeer, netstate.KindWGAllowed:
+		netstate.KindWGPeer, netstate.KindWGAllowed, netstate.KindUDPPeer:
 		return k.Name == link
 	}
 	o, wanted := r.desired.state.Get(k)

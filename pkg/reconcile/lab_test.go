@@ -194,14 +194,12 @@ func (l *lab) cost(dumps, applies, steps int) {
 	l.f.ResetCounts()
 }
 
-// healed checks the counted drift, by kind in the order of the kinds.
-// healed wants these counts of restored objects by kind. Without those of WireGuard,
-// they are zero.
+// healed wants these counts of restored objects, by kind in the order of the kinds. The
+// kinds before routes may be left out where all of them are zero.
 func (l *lab) healed(want ...uint64) {
 	l.Helper()
-	if len(want) == int(netstate.KindRoute)-1 {
-		want = slices.Insert(slices.Clone(want), int(netstate.KindWGPeer), 0, 0)
-	}
+	left := int(netstate.KindRoute) + 1 - len(want)
+	want = slices.Insert(slices.Clone(want), len(want)-1, make([]uint64, left)...)
 	var got []uint64
 	s := l.r.Status()
 	for _, k := range netstate.Kinds() {

@@ -28,6 +28,8 @@ func (f *Fake) put(v netstate.Verb, o netstate.Object, by maker) error {
 		return f.putRoute(v, o, by)
 	case netstate.WGPeer, netstate.WGAllowed:
 		return f.putWireGuard(o, by)
+	case netstate.UDPPeer:
+		return f.putUDP(o)
 	}
 	// The entries of our own links are ours: a creation may replace them.
 	if _, ok := f.link(netstate.LinkOf(o)); !ok {
@@ -75,6 +77,8 @@ func (f *Fake) remove(o netstate.Object) error {
 		}
 	case netstate.WGPeer, netstate.WGAllowed:
 		f.removeWireGuard(o.Key())
+	case netstate.UDPPeer:
+		f.state.Delete(o.Key())
 	default:
 		f.drop(o.Key(), ours)
 	}
@@ -190,6 +194,7 @@ func (f *Fake) deleteLink(name string) {
 		fdb, ok := o.(netstate.FDB)
 		return ok && fdb.Link == name
 	})
+	f.loseUDP(name)
 	f.loseWireGuard(func(o netstate.Object) bool { return netstate.LinkOf(o) == name })
 	if l.Up {
 		l.Up = false

@@ -24,6 +24,8 @@ func (f *Fake) Delete(k netstate.Key) bool {
 		return false // a setting can only be changed
 	case netstate.KindWGPeer, netstate.KindWGAllowed:
 		return f.removeWireGuard(k)
+	case netstate.KindUDPPeer:
+		return false // no other program reaches the one that has it
 	default:
 		return f.drop(k, theirs)
 	}
