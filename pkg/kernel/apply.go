@@ -50,6 +50,8 @@ func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
 		case netstate.WGPeer, netstate.WGAllowed:
 			a.flush()
 			a.addWireGuard(op)
+		case netstate.UDPPeer:
+			a.fail(op, errNoProgram)
 		default:
 			a.flushWireGuard()
 			a.add(op)
@@ -62,6 +64,9 @@ func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
 	}
 	return nil
 }
+
+// errNoProgram is why a kernel takes no peers of a link in user space.
+var errNoProgram = errors.New("no program moves the link's packets")
 
 // applier is one running Apply.
 type applier struct {

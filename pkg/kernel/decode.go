@@ -165,8 +165,8 @@ func decodeLink(b []byte, names names) (netstate.Link, bool) {
 		l.Lower, l.ByRoute = names[at.ParentIndex], link.FlowBased
 		l.Local, l.Remote = specified(link.Local), specified(link.Remote)
 	case *netlink.Tuntap:
-		if link.Mode == netlink.TUNTAP_MODE_TUN {
-			l.Kind = netstate.TunnelUDP // the library has another name for it
+		if isTUN(link) {
+			l.Kind = netstate.TunnelUDP
 		}
 	case *netlink.Ip6tnl:
 		l.Lower, l.ByRoute = names[at.ParentIndex], link.FlowBased

@@ -58,6 +58,9 @@ func (k *Kernel) link(name string) (netstate.Link, int, error) {
 }
 
 func (k *Kernel) createLink(l netstate.Link) error {
+	if l.Kind == netstate.TunnelUDP {
+		return k.createTUN(l)
+	}
 	lower := 0
 	if l.Lower != "" {
 		var err error

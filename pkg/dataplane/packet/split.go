@@ -1,0 +1,116 @@
+package packet
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// MaxHeaders is the most that all headers of a packet to split may take.
+const MaxHeaders = 256
+
+// Splitter splits a packet that stands for many. The zero Splitter has nothing to split.
+type Splitter struct {
+	p         []byte
+	ip        Header
+	start     int // of the transport header
+	headers   int // the size of all headers
+	size      int // of a segment's payload
+	next      int // where the next payload begins
+	count     uint16
+	base      uint64 // the sum of the pseudo-header without the length
+	tcp, last bool
+	flags     byte   // of TCP
+	sequence  uint32 // of TCP
+}
+
+// Bits of TCP's flags.
+const (
+	fin = 1
+	syn = 2
+	rst = 4
+	psh = 8
+	ack = 16
+	cwr = 128
+)
+
+// Begin begins to split p, whose IP header is ip. It reports whether that is possible.
+func (s *Splitter) Begin(p []byte, ip Header, v VNet) bool {
+	start := int(v.ChecksumStart)
+	*s = Splitter{p: p, ip: ip, start: start, size: int(v.SegmentSize), tcp: v.Kind != UDP}
+	if s.size == 0 || ip.Fragment || start < ip.Length || start > len(p) {
+		return false
+	}
+	switch {
+	case v.Kind == UDP:
+	case v.Kind == TCP4 && !ip.V6, v.Kind == TCP6 && ip.V6:
+	default:
+		return false
+	}
+	// Extension headers may stand between.
+	protocol := uint8(protocolUDP)
+	if s.tcp {
+		protocol = protocolTCP
+	}
+	if start == ip.Length && ip.Protocol != protocol || start != ip.Length && !ip.V6 {
+		return false
+	}
+	transport := Header{V6: ip.V6, Length: start, Protocol: protocol}
+	length := transport.transportLength(p)
+	s.headers = start + length
+	if length == 0 || s.headers > MaxHeaders || s.headers >= len(p) {
+		return false
+	}
+	s.next = s.headers
+	s.base = uint64(fold(transport.pseudo(p, 0)))
+	if s.tcp {
+		s.flags, s.sequence = p[start+13], binary.BigEndian.Uint32(p[start+4:])
+	}
+	return true
+}
+
+// More reports whether Next has another segment.
+func (s *Splitter) More() bool { return s.next < len(s.p) }
+
+// HeaderSize returns how many bytes the headers of each segment take.
+func (s *Splitter) HeaderSize() int { return s.headers }
+
+// Next returns the next segment. It writes its headers to space, which needs HeaderSize
+// bytes. The payload is that of the packet.
+func (s *Splitter) Next(space []byte) (headers, payload []byte) {
+	end := min(s.next+s.size, len(s.p))
+	payload = s.p[s.next:end]
+	headers = space[:s.headers]
+	copy(headers, s.p)
+	transport := headers[s.start:]
+	length := len(transport) + len(payload)
+	at := 6
+	if s.tcp {
+		at = 16
+		offset := s.next - s.headers
+		binary.BigEndian.PutUint32(transport[4:], s.sequence+uint32(offset))
+		flags := s.flags
+		if offset > 0 {
+			flags &^= cwr
+		}
+		if end < len(s.p) {
+			flags &^= fin | psh
+		}
+		transport[13] = flags
+	} else {
+		binary.BigEndian.PutUint16(transport[4:], uint16(length))
+	}
+	put(transport[at:], 0)
+	checksum := ^fold(sum(payload, sum(transport, s.base+uint64(bits.ReverseBytes16(uint16(length))))))
+	if checksum == 0 && !s.tcp {
+		checksum = 0xffff
+	}
+	put(transport[at:], checksum)
+	s.ip.setLength(headers, s.headers+len(payload))
+	if !s.ip.V6 {
+		binary.BigEndian.PutUint16(headers[4:], binary.BigEndian.Uint16(s.p[4:])+s.count)
+		s.ip.fixHeader(headers)
+	}
+	s.count++
+	s.next = end
+	return headers, payload
+}

@@ -1,0 +1,140 @@
+package udp
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/tulle-net/tulle/pkg/dataplane/packet"
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// link is one link while its packets are moved.
+type link struct {
+	name        string
+	is          netstate.UDP
+	v6          bool
+	first, last packet.Addr // of the network
+	source      netip.Addr
+
+	closing atomic.Bool
+	table   atomic.Pointer[table]
+	queues  []queue
+	failed  atomic.Bool
+	running sync.WaitGroup
+}
+
+// queue is one queue of a link.
+type queue struct {
+	tun, socket *os.File
+	sent        *counters
+	received    *counters
+}
+
+// maxQueues limits the memory of a link, and how many processors it uses.
+const maxQueues = 8
+
+// openLink begins to move packets of an existing device. stopped is called if that ends by
+// itself.
+func openLink(l netstate.Link, queues int, peers *table, stopped func(*link, error)) (*link, error) {
+	is := &link{
+		name: l.Name, is: l.UDP, v6: l.UDP.Network.Addr().Is6(),
+		first: addrOf(l.UDP.Network.Addr()), last: lastOf(l.UDP.Network), source: l.UDP.Source,
+	}
+	is.table.Store(peers)
+	if err := is.start(queues, stopped); err != nil {
+		is.close()
+		return nil, err
+	}
+	return is, nil
+}
+
+func (l *link) start(queues int, stopped func(*link, error)) error {
+	type both struct {
+		s *sender
+		r *receiver
+	}
+	var all []both
+	for range queues {
+		socket, gso, err := openSocket(l.is.Local, queues > 1)
+		if err != nil {
+			return err
+		}
+		q := queue{socket: socket, sent: new(counters), received: new(counters)}
+		l.queues = append(l.queues, q)
+		tun, udp, err := openTUN(l.name)
+		if err != nil {
+			return err
+		}
+		l.queues[len(l.queues)-1].tun = tun
+		fromTUN, err := tun.SyscallConn()
+		if err != nil {
+			return err
+		}
+		fromSocket, err := socket.SyscallConn()
+		if err != nil {
+			return err
+		}
+		all = append(all, both{newSender(l, fromTUN, fromSocket, gso, q.sent), newReceiver(l, fromSocket, fromTUN, udp, q.received)})
+	}
+	for _, q := range all {
+		for _, run := range []func() error{q.s.run, q.r.run} {
+			l.running.Go(func() {
+				if err := run(); !l.closing.Load() && l.failed.CompareAndSwap(false, true) {
+					stopped(l, err)
+				}
+			})
+		}
+	}
+	return nil
+}
+
+// inside reports whether an address is one of the network's.
+func (l *link) inside(a packet.Addr) bool { return !less(a, l.first) && !less(l.last, a) }
+
+// moves reports whether the link still moves the packets of the device with its name.
+func (l *link) moves() bool {
+	return !l.failed.Load() && isOn(l.queues[0].tun, l.name)
+}
+
+// close ends everything, and waits for it.
+func (l *link) close() {
+	l.closing.Store(true)
+	for _, q := range l.queues {
+		if q.tun != nil {
+			q.tun.Close()
+		}
+		q.socket.Close()
+	}
+	l.running.Wait()
+}
+
+// counts returns what was moved so far.
+func (l *link) counts() (c Counts) {
+	for _, q := range l.queues {
+		c.PacketsOut += q.sent.packets.Load()
+		c.BytesOut += q.sent.bytes.Load()
+		c.PacketsIn += q.received.packets.Load()
+		c.BytesIn += q.received.bytes.Load()
+		for r := range c.Dropped {
+			c.Dropped[r] += q.sent.dropped[r].Load() + q.received.dropped[r].Load()
+		}
+		c.Dropped[Overflow] += overflows(q.socket)
+	}
+	return c
+}
+
+// checkUDP returns why packets cannot be moved as a link says.
+func checkUDP(l netstate.Link) error {
+	is := l.UDP
+	if !is.Local.IsValid() || is.Local.Port() == 0 || !is.Network.IsValid() || is.Network != is.Network.Masked() {
+		return fmt.Errorf("link %s: %w: it has no address, port or network", l.Name, syscall.EINVAL)
+	}
+	if is.Source.IsValid() && is.Source.Is4() != is.Network.Addr().Is4() {
+		return fmt.Errorf("link %s: %w: the source %s is not of the network's family", l.Name, syscall.EINVAL, is.Source)
+	}
+	return nil
+}

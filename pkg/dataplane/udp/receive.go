@@ -1,0 +1,175 @@
+package udp
+
+import (
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/dataplane/packet"
+)
+
+// maxReceived is how many messages are received at once. Each may have many packets.
+const maxReceived = 8
+
+// receiver moves packets from a socket to a queue of the TUN device.
+type receiver struct {
+	link      *link
+	socket    syscall.RawConn
+	tun       syscall.RawConn
+	counters  *counters
+	merger    *packet.Merger
+	receiving func(fd uintptr) bool // receive, which is allocated once
+	writing   func(fd uintptr) bool
+
+	messages [maxReceived]message
+	names    [maxReceived][unix.SizeofSockaddrInet6]byte
+	controls [maxReceived]control
+	vectors  [maxReceived]unix.Iovec
+	buffers  [maxReceived][maxPacket]byte
+	n        int // messages
+	err      error
+
+	vnet    [packet.VNetSize]byte
+	out     [1 + packet.MaxMerged]unix.Iovec // of a packet to write
+	parts   int                              // of it
+	refused unix.Errno                       // why the device did not take it
+	failed  error                            // why it takes no more
+}
+
+func newReceiver(l *link, socket, tun syscall.RawConn, udp bool, c *counters) *receiver {
+	r := &receiver{link: l, socket: socket, tun: tun, counters: c}
+	r.merger = packet.NewMerger(udp, r.deliver)
+	r.receiving, r.writing = r.receive, r.write
+	for i := range r.messages {
+		m := &r.messages[i]
+		m.Name = &r.names[i][0]
+		r.vectors[i].Base = &r.buffers[i][0]
+		r.vectors[i].SetLen(maxPacket)
+		m.Iov = &r.vectors[i]
+		m.SetIovlen(1)
+		m.Control = (*byte)(unsafe.Pointer(&r.controls[i]))
+	}
+	return r
+}
+
+// run moves packets until the device or the socket fails or is closed.
+func (r *receiver) run() error {
+	for {
+		r.err = nil
+		if err := r.socket.Read(r.receiving); err != nil {
+			return err
+		}
+		if r.err != nil {
+			return r.err
+		}
+		for i := range r.n {
+			r.accept(i)
+		}
+		r.merger.Flush()
+		if r.failed != nil {
+			return r.failed
+		}
+	}
+}
+
+// receive receives all messages that are there and fit. It reports whether there are any.
+func (r *receiver) receive(fd uintptr) bool {
+	for i := range r.messages {
+		m := &r.messages[i]
+		m.Namelen = uint32(len(r.names[i]))
+		m.SetControllen(int(unsafe.Sizeof(r.controls[i])))
+		m.Flags = 0
+	}
+	n, errno := move(unix.SYS_RECVMMSG, fd, r.messages[:])
+	if errno == unix.EAGAIN {
+		return false
+	}
+	r.n = n
+	if errno != 0 {
+		r.n = 0
+		r.err = os.NewSyscallError("recvmmsg", errno)
+	}
+	return true
+}
+
+// accept moves the packets of a message.
+func (r *receiver) accept(i int) {
+	m := &r.messages[i]
+	data := r.buffers[i][:m.length]
+	size := r.controls[i].segments(m)
+	if size <= 0 {
+		size = max(len(data), 1)
+	}
+	packets := max((len(data)+size-1)/size, 1) // an empty datagram is one as well
+	table := r.link.table.Load()
+	switch {
+	case m.Flags&unix.MSG_TRUNC != 0:
+		r.counters.drop(Malformed, packets)
+		return
+	case !table.knows(hostOf(&r.names[i])):
+		r.counters.drop(Stranger, packets)
+		return
+	}
+	for range packets {
+		p := data[:min(size, len(data))]
+		data = data[len(p):]
+		r.forward(p)
+	}
+}
+
+// forward moves one packet.
+func (r *receiver) forward(p []byte) {
+	ip, ok := packet.Parse(p)
+	if !ok || ip.V6 != r.link.v6 {
+		r.counters.drop(Malformed, 1)
+		return
+	}
+	if source, destination := ip.Addresses(p); !r.link.inside(source) || !r.link.inside(destination) {
+		r.counters.drop(Foreign, 1)
+		return
+	}
+	if !ip.Age(p) {
+		r.counters.drop(Expired, 1)
+		return
+	}
+	r.merger.Add(p, ip)
+}
+
+// deliver writes a packet to the device.
+func (r *receiver) deliver(v packet.VNet, parts [][]byte) {
+	v.Write(&r.vnet)
+	r.out[0].Base = &r.vnet[0]
+	r.out[0].SetLen(len(r.vnet))
+	bytes := 0
+	for i, p := range parts {
+		r.out[1+i].Base = &p[0]
+		r.out[1+i].SetLen(len(p))
+		bytes += len(p)
+	}
+	r.parts = 1 + len(parts)
+	if err := r.tun.Write(r.writing); err != nil {
+		r.failed = err
+		return
+	}
+	if r.refused == 0 {
+		r.counters.moved(len(parts), bytes)
+		return
+	}
+	r.counters.drop(Unwanted, len(parts))
+	if r.refused == unix.EBADFD {
+		r.failed = os.NewSyscallError("write", r.refused) // the device is gone
+	}
+}
+
+// write writes the packet that is in out. A TUN device takes or refuses it at once.
+func (r *receiver) write(fd uintptr) bool {
+	for {
+		_, _, errno := unix.Syscall(unix.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&r.out)), uintptr(r.parts))
+		if errno != unix.EINTR {
+			r.refused = errno
+			return true
+		}
+	}
+}
