@@ -10,6 +10,7 @@ import (
 	"github.com/tulle-net/tulle/backend/cloud"
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
+	"github.com/tulle-net/tulle/backend/udp"
 	"github.com/tulle-net/tulle/backend/vxlan"
 	"github.com/tulle-net/tulle/backend/wireguard"
 	"github.com/tulle-net/tulle/pkg/command"
@@ -24,6 +25,7 @@ var backends = map[string]backend.Factory{
 	cloud.Type:     cloud.New,
 	hostgw.Type:    hostgw.New,
 	ipip.Type:      ipip.New,
+	udp.Type:       udp.New,
 	vxlan.Type:     vxlan.New,
 	wireguard.Type: wireguard.New,
 }

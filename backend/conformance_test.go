@@ -17,6 +17,7 @@ import (
 	"github.com/tulle-net/tulle/backend/cloud"
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
+	"github.com/tulle-net/tulle/backend/udp"
 	"github.com/tulle-net/tulle/backend/vxlan"
 	"github.com/tulle-net/tulle/backend/wireguard"
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -35,6 +36,7 @@ var contenders = []contender{
 	{"cloud", cloud.New, []string{`{"Type": "cloud"}`, `{"Type": "cloud", "VNI": 42, "Port": 4789, "MTU": 1400, "Offload": "off"}`}},
 	{"hostgw", hostgw.New, []string{`{"Type": "host-gw"}`}},
 	{"ipip", ipip.New, []string{`{"Type": "ipip"}`, `{"Type": "ipip", "DirectRouting": true}`, `{"Type": "ipip", "Offload": "off"}`}},
+	{"udp", udp.New, []string{`{"Type": "udp"}`, `{"Type": "udp", "Port": 8286}`}},
 	{"vxlan", vxlan.New, []string{
 		`{"Type": "vxlan"}`,
 		`{"Type": "vxlan", "DirectRouting": true}`,
@@ -260,7 +262,9 @@ func (s scene) checkHost(t *testing.T) {
 		switch o := o.(type) {
 		case netstate.Link:
 		case netstate.Route:
-			if f := subnet.FamilyOf(o.Dst.Addr()); !o.Drop || o.Dst != s.cfg.Networks()[f] || s.cfg.Backend.Type != wireguard.Type {
+			f := subnet.FamilyOf(o.Dst.Addr())
+			drops, answers := o.Drop && s.cfg.Backend.Type == wireguard.Type, devices[o.Link] && s.cfg.Backend.Type == udp.Type
+			if o.Dst != s.cfg.Networks()[f] || !drops && !answers {
 				t.Errorf("%s", o)
 			}
 		case netstate.Addr:
@@ -365,6 +369,10 @@ func (s scene) checkPeer(t testing.TB, peer subnet.Lease, objects []netstate.Obj
 			if f := subnet.FamilyOf(o.Prefix.Addr()); !devices[o.Link] || o.Prefix != peer.Subnets[f] || !keys[netstate.WGPeer{Link: o.Link, Peer: o.Peer}.Key()] {
 				t.Errorf("%s for %s", o, peer.Subnets)
 			}
+		case netstate.UDPPeer:
+			if f := subnet.FamilyOf(o.Prefix.Addr()); !devices[o.Link] || o.Prefix != peer.Subnets[f] || o.Endpoint.Addr() != peer.PublicIP[f] || o.Endpoint.Port() == 0 {
+				t.Errorf("%s for %s at %s", o, peer.Subnets, peer.PublicIP)
+			}
 		default:
 			t.Errorf("a peer has %s", o)
 		}
@@ -393,7 +401,7 @@ func (s scene) checkRoute(t testing.TB, peer subnet.Lease, f subnet.Family, r ne
 	if r.MTU != 0 && (r.MTU < backend.MinimumMTU[f] || r.MTU >= s.own.Node.MTU) {
 		t.Errorf("%s where ours is %d", r, s.own.Node.MTU)
 	}
-	if ours && s.cfg.Backend.Type == wireguard.Type {
+	if ours && (s.cfg.Backend.Type == wireguard.Type || s.cfg.Backend.Type == udp.Type) {
 		if r.Via.IsValid() || r.OnLink || r.Wrap {
 			t.Errorf("%s", r)
 		}

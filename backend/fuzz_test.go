@@ -29,6 +29,7 @@ var hostileValues = []string{
 	`{"PublicIP":"198.18.0.9","BackendType":"wireguard","BackendData":{"PublicKey":"96cmbfi0IHk9UbklYZVdsoeSzgBXBZPUfUTZVBibNoU=","Port":51820}}`, // this node's own key
 	`{"PublicIP":"198.18.0.9","BackendType":"wireguard","BackendData":{"PublicKey":"2TSgqag6woaBpWk3o1B+pHHnp6kqXPhJHaG8WI5J/T0=","Port":0}}`,     // another's
 	`{"PublicIP":"198.18.0.9","BackendType":"wireguard","BackendData":{"PublicKey":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","Port":1}}`,     // none
+	`{"PublicIP":"198.18.0.9","PublicIPv6":"fd00:18::9","BackendType":"udp","BackendData":null}`,
 	`{"PublicIP":"198.18.0.1","BackendType":"ipip"}`,                                                                   // this node
 	`{"PublicIP":"198.18.0.2","BackendType":"ipip"}`,                                                                   // another
 	`{"PublicIP":"198.18.0.255","BackendType":"ipip"}`,                                                                 // broadcast

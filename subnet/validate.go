@@ -24,9 +24,9 @@ func (c Config) visible(l Lease) Lease {
 // check returns why l, which is visible, cannot be a peer of the node that holds own,
 // regardless of other leases.
 func (c Config) check(l, own Lease) error {
-	// flannel writes no type for alloc.
-	reserved := !c.Given && l.isUnused() && own.BackendType != "alloc"
-	if !reserved && l.BackendType != own.BackendType && (l.BackendType != "" || own.BackendType != "alloc") {
+	unnamed := own.BackendType == "alloc" || own.BackendType == "udp" // flannel writes no type for these
+	reserved := !c.Given && l.isUnused() && !unnamed
+	if !reserved && l.BackendType != own.BackendType && (l.BackendType != "" || !unnamed) {
 		return fmt.Errorf("%w: %q, not %q as this node", ErrBackendType, l.BackendType, own.BackendType)
 	}
 	if l.Subnets == (Pair[netip.Prefix]{}) {

@@ -15,6 +15,8 @@ import (
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/network"
 	"github.com/tulle-net/tulle/pkg/budget"
+	"github.com/tulle-net/tulle/pkg/dataplane/links"
+	"github.com/tulle-net/tulle/pkg/dataplane/udp"
 	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/options"
@@ -70,9 +72,11 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	}
 	keys := newWireGuardKeys(o.StateDir, store.node.ID)
 	k.UseSecrets(keys)
+	packets := udp.New()
+	defer packets.CloseAll()
 	responder := newResponder(o.Probes)
 	defer responder.Close()
-	agent := newAgent(o, store, k, keys, backends, responder, pages.limit, poke)
+	agent := newAgent(o, store, links.New(k, packets), keys, backends, responder, pages.limit, poke)
 	// The socket has a keeper of its own: its failures make no node unready.
 	socket := keepfile.New(budget.New().Files())
 	report := reporter{agent, o, version, store, store.is, etcd, socket, time.Now()}
@@ -103,7 +107,7 @@ func serveReports(ctx context.Context, running *sync.WaitGroup, r reporter) {
 }
 
 // newAgent returns the agent of this node. It calls changed whenever its state changes.
-func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, keys *wireguardKeys, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
+func newAgent(o options.Options, store nodeStore, k network.Kernel, keys *wireguardKeys, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
 	healing := budget.New()
 	return network.New(network.Options{
 		Store: store, Kernel: k, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),

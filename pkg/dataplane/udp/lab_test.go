@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/tulle-net/tulle/pkg/dataplane"
+	"github.com/tulle-net/tulle/pkg/dataplane/links"
 	"github.com/tulle-net/tulle/pkg/dataplane/udp"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
@@ -21,7 +21,7 @@ type host struct {
 	ns     *kerneltest.NS
 	pod    *kerneltest.NS
 	engine *udp.Engine
-	plane  *dataplane.Dataplane
+	plane  *links.Plane
 	want   *netstate.State
 }
 
@@ -49,7 +49,7 @@ func newHost(t testing.TB, n int) *host {
 		return err
 	})
 	t.Cleanup(h.engine.CloseAll)
-	h.plane = dataplane.New(k, h.engine)
+	h.plane = links.New(k, h.engine)
 	return h
 }
 

@@ -1,9 +1,10 @@
-package dataplane
+package links
 
 import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -39,8 +40,8 @@ type Kernel interface {
 	WatchHost(ctx context.Context, to func(netstate.Event)) error
 }
 
-// Dataplane is a Kernel with an Engine. Survey, RouteTo and WatchHost are the kernel's.
-type Dataplane struct {
+// Plane is a Kernel with an Engine. Survey, RouteTo and WatchHost are the kernel's.
+type Plane struct {
 	Kernel
 	engine Engine
 
@@ -49,21 +50,21 @@ type Dataplane struct {
 }
 
 // New returns a kernel in which engine moves the packets of the links that it serves.
-func New(k Kernel, engine Engine) *Dataplane {
-	d := &Dataplane{Kernel: k, engine: engine, watchers: make(map[*func(netstate.Event)]struct{})}
-	engine.OnStop(d.stopped)
-	return d
+func New(k Kernel, engine Engine) *Plane {
+	p := &Plane{Kernel: k, engine: engine, watchers: make(map[*func(netstate.Event)]struct{})}
+	engine.OnStop(p.stopped)
+	return p
 }
 
 // Dump returns what the kernel and the engine hold.
-func (d *Dataplane) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error) {
-	objects, err := d.Kernel.Dump(ctx, scope)
+func (p *Plane) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error) {
+	objects, err := p.Kernel.Dump(ctx, scope)
 	if err != nil {
 		return nil, err
 	}
 	for i, o := range objects {
-		if l, ok := o.(netstate.Link); ok && d.engine.Serves(l) {
-			link, held := d.engine.Dump(l)
+		if l, ok := o.(netstate.Link); ok && p.engine.Serves(l) {
+			link, held := p.engine.Dump(l)
 			objects[i] = link
 			objects = append(objects, held...)
 		}
@@ -72,19 +73,19 @@ func (d *Dataplane) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.
 }
 
 // Apply carries out a plan in its order.
-func (d *Dataplane) Apply(ctx context.Context, p netstate.Plan) error {
-	if !d.concerns(p) {
-		return d.Kernel.Apply(ctx, p)
+func (p *Plane) Apply(ctx context.Context, plan netstate.Plan) error {
+	if !p.concerns(plan) {
+		return p.Kernel.Apply(ctx, plan)
 	}
 	var failed netstate.Failures
-	for len(p) > 0 {
-		n, err := d.applyFirst(ctx, p)
+	for len(plan) > 0 {
+		n, err := p.applyFirst(ctx, plan)
 		var failures netstate.Failures
 		if err != nil && !errors.As(err, &failures) {
 			return err
 		}
 		failed = append(failed, failures...)
-		p = p[n:]
+		plan = plan[n:]
 	}
 	if len(failed) > 0 {
 		return failed
@@ -93,76 +94,72 @@ func (d *Dataplane) Apply(ctx context.Context, p netstate.Plan) error {
 }
 
 // concerns reports whether a step of a plan is for the engine.
-func (d *Dataplane) concerns(p netstate.Plan) bool {
-	for _, op := range p {
-		if d.engine.Serves(op.Object) {
-			return true
-		}
-	}
-	return false
+func (p *Plane) concerns(plan netstate.Plan) bool {
+	return slices.ContainsFunc(plan, func(op netstate.Op) bool { return p.engine.Serves(op.Object) })
 }
 
-// applyFirst carries out the first steps of a plan, as many as can be done at once.
-func (d *Dataplane) applyFirst(ctx context.Context, p netstate.Plan) (n int, err error) {
-	if l, ok := p[0].Object.(netstate.Link); ok && d.engine.Serves(l) {
-		return 1, d.applyLink(ctx, p[:1], l)
+// applyFirst carries out the first steps of a plan, as many as can be done at once, and
+// returns how many that are.
+func (p *Plane) applyFirst(ctx context.Context, plan netstate.Plan) (n int, err error) {
+	if l, ok := plan[0].Object.(netstate.Link); ok && p.engine.Serves(l) {
+		return 1, p.applyLink(ctx, plan[:1], l)
 	}
-	served := d.engine.Serves(p[0].Object)
-	for n = 1; n < len(p); n++ {
-		_, isLink := p[n].Object.(netstate.Link)
-		if is := d.engine.Serves(p[n].Object); is != served || is && isLink {
+	served := p.engine.Serves(plan[0].Object)
+	for n = 1; n < len(plan); n++ {
+		_, isLink := plan[n].Object.(netstate.Link)
+		if is := p.engine.Serves(plan[n].Object); is != served || is && isLink {
 			break
 		}
 	}
 	if !served {
-		return n, d.Kernel.Apply(ctx, p[:n])
+		return n, p.Kernel.Apply(ctx, plan[:n])
 	}
-	if failures := d.engine.Apply(p[:n]); len(failures) > 0 {
+	if failures := p.engine.Apply(plan[:n]); len(failures) > 0 {
 		return n, failures
 	}
 	return n, nil
 }
 
-// applyLink carries out a plan of one step on a link of the engine's. The engine lets go
-// of a device before it is deleted.
-func (d *Dataplane) applyLink(ctx context.Context, p netstate.Plan, l netstate.Link) error {
-	if p[0].Verb == netstate.Delete {
-		d.engine.Close(l.Name)
-		return d.Kernel.Apply(ctx, p)
+// applyLink carries out one step on a link of the engine's. The engine lets go of a
+// device before it is deleted.
+func (p *Plane) applyLink(ctx context.Context, step netstate.Plan, l netstate.Link) error {
+	if step[0].Verb == netstate.Delete {
+		p.engine.Close(l.Name)
+		return p.Kernel.Apply(ctx, step)
 	}
-	if err := d.Kernel.Apply(ctx, p); err != nil {
+	if err := p.Kernel.Apply(ctx, step); err != nil {
 		return err
 	}
-	if err := d.engine.Open(l); err != nil {
-		return netstate.Failures{{Op: p[0], Err: err}}
+	if err := p.engine.Open(l); err != nil {
+		return netstate.Failures{{Op: step[0], Err: err}}
 	}
 	return nil
 }
 
 // Watch reports the changes of the kernel, and links whose packets the engine stopped to
 // move.
-func (d *Dataplane) Watch(ctx context.Context, to func(netstate.Event)) error {
-	d.mu.Lock()
-	d.watchers[&to] = struct{}{}
-	d.mu.Unlock()
+func (p *Plane) Watch(ctx context.Context, to func(netstate.Event)) error {
+	p.mu.Lock()
+	p.watchers[&to] = struct{}{}
+	p.mu.Unlock()
 	defer func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.watchers, &to)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.watchers, &to)
 	}()
-	return d.Kernel.Watch(ctx, func(e netstate.Event) {
-		if l, ok := e.Object.(netstate.Link); ok && !e.Gone && d.engine.Serves(l) {
-			e.Object, _ = d.engine.Dump(l)
+	return p.Kernel.Watch(ctx, func(e netstate.Event) {
+		if l, ok := e.Object.(netstate.Link); ok && !e.Gone && p.engine.Serves(l) {
+			e.Object, _ = p.engine.Dump(l)
 		}
 		to(e)
 	})
 }
 
 // stopped reports that the engine does not move a link's packets any more.
-func (d *Dataplane) stopped(link string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for to := range d.watchers {
+func (p *Plane) stopped(link string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for to := range p.watchers {
 		(*to)(netstate.Event{Object: netstate.Link{Name: link}})
 	}
 }
