@@ -114,9 +114,9 @@ func (a *Agent) clone() *status.Clone {
 		return c
 	}
 	// Prefer the machine that kept the ID to other clones.
-	all := slices.SortedFunc(maps.Values(a.twins), func(x, y subnet.Attrs) int {
+	first := slices.MinFunc(slices.Collect(maps.Values(a.twins)), func(x, y subnet.Attrs) int {
 		return cmp.Or(cmp.Compare(len(x.Node.ID), len(y.Node.ID)), x.PublicIP[subnet.IPv4].Compare(y.PublicIP[subnet.IPv4]))
 	})
-	c.Name, c.Addresses = all[0].Node.Name, valid(all[0].PublicIP)
+	c.Name, c.Addresses = first.Node.Name, valid(first.PublicIP)
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sort"
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/status"
@@ -59,8 +60,9 @@ func LeaseEntries(leases []subnet.Lease, rejected []*subnet.LeaseError) []status
 		wrong[r.Key] = r
 	}
 	leases = slices.Clone(leases)
-	slices.SortFunc(leases, func(a, b subnet.Lease) int {
-		return cmp.Or(a.Subnets[subnet.IPv4].Compare(b.Subnets[subnet.IPv4]), a.Subnets[subnet.IPv6].Compare(b.Subnets[subnet.IPv6]))
+	sort.Slice(leases, func(i, j int) bool {
+		a, b := &leases[i].Subnets, &leases[j].Subnets
+		return cmp.Or(a[subnet.IPv4].Compare(b[subnet.IPv4]), a[subnet.IPv6].Compare(b[subnet.IPv6])) < 0
 	})
 	all := make([]status.LeaseEntry, 0, len(leases)+len(rejected))
 	for _, l := range leases {

@@ -2,7 +2,7 @@ package network
 
 import (
 	"cmp"
-	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -134,8 +134,9 @@ func (p *peerSet) workOn(changes subnet.Changes) parts {
 // earlier gets it. The caller holds mu.
 func (p *peerSet) byAge() []subnet.Peer {
 	all := p.all()
-	slices.SortFunc(all, func(a, b subnet.Peer) int {
-		return cmp.Or(cmp.Compare(a.Lease.Created, b.Lease.Created), strings.Compare(a.Key, b.Key))
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(a.Lease.Created, b.Lease.Created), strings.Compare(a.Key, b.Key)) < 0
 	})
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/budget"
@@ -197,7 +198,9 @@ func (v View) peerReports() []status.Peer {
 		p.OnClock(v.At)
 		all = append(all, p)
 	}
-	slices.SortFunc(all, func(a, b status.Peer) int { return slices.CompareFunc(a.Subnets, b.Subnets, netip.Prefix.Compare) })
+	sort.Slice(all, func(i, j int) bool {
+		return slices.CompareFunc(all[i].Subnets, all[j].Subnets, netip.Prefix.Compare) < 0
+	})
 	return all
 }
 

@@ -42,7 +42,7 @@ type udp struct {
 
 // New returns the backend.
 func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
-	b := udp{host: host, pools: cfg.Networks()}
+	b := &udp{host: host, pools: cfg.Networks()}
 	if err := cfg.Backend.Decode(&b.config); err != nil {
 		return nil, err
 	}
@@ -56,37 +56,34 @@ func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
 	return b, nil
 }
 
-func (b udp) device(f subnet.Family) netstate.Link {
+func (b *udp) device(f subnet.Family) netstate.Link {
 	u := b.host.Uplinks[f]
 	return netstate.Link{
 		Name: family[f].device, Kind: netstate.TunnelUDP, Group: netstate.Mark, Up: true, MTU: u.MTU - family[f].overhead,
-		UDP: netstate.UDP{Local: netip.AddrPortFrom(u.Address, b.config.Port), Network: b.pools[f]},
+		// No host has the network's own address. A kernel drops what comes from its own.
+		UDP: netstate.UDP{Local: netip.AddrPortFrom(u.Address, b.config.Port), Network: b.pools[f], Source: b.pools[f].Addr()},
 	}
 }
 
-func (b udp) Settings() any { return b.config }
+func (b *udp) Settings() any { return b.config }
 
-func (b udp) MTU() int { return b.devices.MTU() }
+func (b *udp) MTU() int { return b.devices.MTU() }
 
 // Publish returns no data, as flannel's backend: all nodes have the config's port.
-func (b udp) Publish() subnet.Attrs { return b.host.Attrs(Type, b.MTU()) }
+func (b *udp) Publish() subnet.Attrs { return b.host.Attrs(Type, b.MTU()) }
 
 // Host returns the devices, each with a route for all of its network: what is for no peer
 // is answered there, and leaves the host no other way.
-func (b udp) Host(own subnet.Lease) []netstate.Object {
-	devices := b.devices
-	for f := range devices {
-		devices[f].UDP.Source = own.Subnets[f].Addr()
-	}
+func (b *udp) Host(own subnet.Lease) []netstate.Object {
 	var objects []netstate.Object
-	for _, o := range devices.Host(own, b.host, backend.OffloadAuto) {
+	for _, o := range b.devices.Host(own, b.host, backend.OffloadAuto) {
 		s, isSetting := o.(netstate.Sysctl)
 		if _, checksums := netstate.TxChecksumOf(s.Path); isSetting && checksums {
 			continue // no interface computes the inner checksums
 		}
 		objects = append(objects, o)
 	}
-	for f, device := range devices {
+	for f, device := range b.devices {
 		if own.Subnets[f].IsValid() && device.Name != "" {
 			objects = append(objects, netstate.Route{Dst: b.pools[f], Link: device.Name})
 		}
@@ -96,7 +93,7 @@ func (b udp) Host(own subnet.Lease) []netstate.Object {
 
 // Peer returns the peer's host, and a route of its own, which knows how large its packets
 // may be.
-func (b udp) Peer(own, peer subnet.Lease, m backend.Metrics) ([]netstate.Object, error) {
+func (b *udp) Peer(own, peer subnet.Lease, m backend.Metrics) ([]netstate.Object, error) {
 	return b.host.Families(own, peer, func(f subnet.Family, at netip.Addr) ([]netstate.Object, error) {
 		device := b.devices[f].Name
 		return []netstate.Object{

@@ -79,7 +79,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	agent := newAgent(o, store, links.New(k, packets), keys, backends, responder, pages.limit, poke)
 	// The socket has a keeper of its own: its failures make no node unready.
 	socket := keepfile.New(budget.New().Files())
-	report := reporter{agent, o, version, store, store.is, etcd, socket, time.Now()}
+	report := reporter{agent, o, version, store, store.is, etcd, socket, packets, time.Now()}
 	var running sync.WaitGroup
 	serveReports(ctx, &running, report)
 	is := condition{agent, store, etcd}

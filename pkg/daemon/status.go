@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/network"
+	"github.com/tulle-net/tulle/pkg/dataplane/udp"
 	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
@@ -22,6 +23,7 @@ type reporter struct {
 	is      status.Store // what it is
 	etcd    *ownEtcd     // nil if the store is elsewhere
 	socket  *keepfile.Keeper
+	packets *udp.Engine
 	started time.Time
 }
 
@@ -55,7 +57,25 @@ func (r reporter) report(v network.View) status.Report {
 	for _, what := range slices.Sorted(maps.Keys(s.Failing)) {
 		report.Store.Failing = append(report.Store.Failing, status.Problem{What: what, Why: s.Failing[what]})
 	}
+	report.Network.Moved = moved(r.packets)
 	report.AddFiles(r.socket.Failing(), r.socket.Fights())
 	report.OnClock(v.At)
 	return report
+}
+
+// moved returns what an engine has moved through its tunnels.
+func moved(engine *udp.Engine) (all []status.Moved) {
+	counts := engine.Counts()
+	for _, device := range slices.Sorted(maps.Keys(counts)) {
+		c := counts[device]
+		m := status.Moved{
+			Device: device, PacketsOut: c.PacketsOut, BytesOut: c.BytesOut, PacketsIn: c.PacketsIn, BytesIn: c.BytesIn,
+			Dropped: make(map[string]uint64),
+		}
+		for _, why := range udp.Reasons() {
+			m.Dropped[why.String()] = c.Dropped[why]
+		}
+		all = append(all, m)
+	}
+	return all
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -311,6 +312,6 @@ func (p *Prober) Summary() Summary {
 			s.Failing = append(s.Failing, r)
 		}
 	}
-	slices.SortFunc(s.Failing, func(a, b Result) int { return cmp.Compare(a.Peer, b.Peer) })
+	sort.Slice(s.Failing, func(i, j int) bool { return s.Failing[i].Peer < s.Failing[j].Peer })
 	return s
 }

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"slices"
+	"sort"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -90,11 +91,11 @@ func (r *Reconciler) Status() Status {
 	for k, f := range r.queue.failed {
 		s.Failing = append(s.Failing, Failing{k, r.desired.state.Owner(k), f.err, f.attempts, f.since, f.retry})
 	}
-	slices.SortFunc(s.Failing, func(a, b Failing) int { return a.Key.Compare(b.Key) })
+	sort.Slice(s.Failing, func(i, j int) bool { return s.Failing[i].Key.Compare(s.Failing[j].Key) < 0 })
 	for k, f := range r.fights.All(time.Now()) {
 		s.Fights = append(s.Fights, Fight{k, r.desired.state.Owner(k), f})
 	}
-	slices.SortFunc(s.Fights, func(a, b Fight) int { return a.Key.Compare(b.Key) })
+	sort.Slice(s.Fights, func(i, j int) bool { return s.Fights[i].Key.Compare(s.Fights[j].Key) < 0 })
 	return s
 }
 

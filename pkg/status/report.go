@@ -87,6 +87,19 @@ type Network struct {
 	// Offload is set while this host computes the checksums in tunnels itself, because
 	// its interface was found to break them.
 	Offload *Offload `json:"offload,omitempty"`
+	// Moved are the tunnels whose packets the daemon itself moves.
+	Moved []Moved `json:"moved,omitempty"`
+}
+
+// Moved is what the daemon has moved through a tunnel since it started.
+type Moved struct {
+	Device     string `json:"device"`
+	PacketsOut uint64 `json:"packetsOut"`
+	BytesOut   uint64 `json:"bytesOut"`
+	PacketsIn  uint64 `json:"packetsIn"`
+	BytesIn    uint64 `json:"bytesIn"`
+	// Dropped has the packets that were not moved, by reason.
+	Dropped map[string]uint64 `json:"dropped"`
 }
 
 // Offload is the checksum offload of tunnels, which is disabled and tried again from

@@ -59,6 +59,10 @@ func ill() Report {
 	r.Kernel.Failing = []Failing{{"route 10.5.4.0/24", "10.5.4.0-24", "file exists", *ago(20 * time.Second)}}
 	r.Kernel.Problems = []string{"watch failed: no"}
 	r.Network.Offload = &Offload{Since: *ago(3 * time.Hour), Trials: 2, Next: ago(-25 * time.Minute)}
+	r.Network.Moved = []Moved{
+		{Device: "tulle.udp", PacketsOut: 7000, BytesOut: 7000000, PacketsIn: 6000, BytesIn: 400000, Dropped: map[string]uint64{"stranger": 12, "expired": 3, "refused": 0}},
+		{Device: "tulle6.udp", PacketsOut: 1, Dropped: map[string]uint64{"refused": 0}},
+	}
 	r.Firewall = Firewall{Problem: "masquerade: no nftables"}
 	r.Files = []Problem{{"/run/flannel/subnet.env", "no space left on device"}}
 	r.Exposed = []string{"--etcd-keyfile: /etc/tulle/key.pem has mode 0644, so every user of this host may read it; run: chmod o-rwx /etc/tulle/key.pem"}

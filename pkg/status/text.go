@@ -97,6 +97,7 @@ func WriteReport(to io.Writer, program string, r Report, now time.Time) error {
 	}
 	w.line("network", join(r.Network.Networks), r.Network.Backend, mtu(r.Network.MTU), strings.Join(r.Network.Devices, " and "))
 	w.offload(r.Network.Offload)
+	w.moved(r.Network.Moved)
 	w.lease(r.Lease)
 	for _, i := range r.Interfaces {
 		words := []string{i.Family, i.Name, i.Address.String(), mtu(i.MTU), chosen(i.Why)}
@@ -153,6 +154,23 @@ func (w writer) leases(r Report) {
 	}
 	if more := r.RejectedCount - len(r.Rejected); more > 0 {
 		w.line("  rejected", fmt.Sprintf("%d more (%s)", more, w.see("leases")))
+	}
+}
+
+// moved writes what the daemon itself has moved through each tunnel.
+func (w writer) moved(all []Moved) {
+	for _, m := range all {
+		var why []string
+		for _, reason := range slices.Sorted(maps.Keys(m.Dropped)) {
+			if n := m.Dropped[reason]; n > 0 {
+				why = append(why, fmt.Sprintf("%d %s", n, reason))
+			}
+		}
+		words := []string{m.Device, fmt.Sprintf("%d packets sent", m.PacketsOut), fmt.Sprintf("%d received", m.PacketsIn)}
+		if len(why) > 0 {
+			words = append(words, "dropped: "+strings.Join(why, " and "))
+		}
+		w.line("  tunnel", words...)
 	}
 }
 

@@ -195,6 +195,29 @@ func table() []metric {
 			return r.Kernel.ResyncMillis / 1000, !r.Kernel.LastResync.IsZero()
 		}),
 
+		{prometheus.NewDesc("tulle_tunnel_packets_total", "Packets that the daemon itself has moved through a tunnel, by direction: in, out.", []string{"device", "direction"}, nil), prometheus.CounterValue,
+			func(r reading, emit func(float64, ...string)) {
+				for _, m := range r.Network.Moved {
+					emit(float64(m.PacketsIn), m.Device, "in")
+					emit(float64(m.PacketsOut), m.Device, "out")
+				}
+			}},
+		{prometheus.NewDesc("tulle_tunnel_bytes_total", "Bytes of these packets, without the outer headers, by direction: in, out.", []string{"device", "direction"}, nil), prometheus.CounterValue,
+			func(r reading, emit func(float64, ...string)) {
+				for _, m := range r.Network.Moved {
+					emit(float64(m.BytesIn), m.Device, "in")
+					emit(float64(m.BytesOut), m.Device, "out")
+				}
+			}},
+		{prometheus.NewDesc("tulle_tunnel_dropped_total", "Packets that the daemon itself did not move through a tunnel, by reason.", []string{"device", "reason"}, nil), prometheus.CounterValue,
+			func(r reading, emit func(float64, ...string)) {
+				for _, m := range r.Network.Moved {
+					for _, reason := range slices.Sorted(maps.Keys(m.Dropped)) {
+						emit(float64(m.Dropped[reason]), m.Device, reason)
+					}
+				}
+			}},
+
 		gauge("firewall_written", "1 once every wanted firewall rule was tried.", always(func(r reading) float64 { return boolValue(r.Firewall.Written) })),
 		gauge("firewall_failing", "1 while the firewall rules are not in sync.", always(func(r reading) float64 { return boolValue(r.Firewall.Problem != "") })),
 		counter("firewall_healed_total", "Restores of firewall rules after drift.",

@@ -36,10 +36,11 @@ func scrape(t testing.TB, s Source) (map[string]string, []byte) {
 	return values, w.Body.Bytes()
 }
 
-// inCloud is a node with the backend cloud.
+// inCloud is a node with the backend cloud, which also moves packets itself.
 func inCloud() fake {
 	f, native := well(3), 1
 	f.state.Peers.Native, f.state.Peers.Tunnelled = &native, map[string]int{status.DetourNoRoute: 2}
+	f.state.Network.Moved = []status.Moved{{Device: "tulle.udp", PacketsOut: 7, BytesOut: 700, PacketsIn: 6, BytesIn: 600, Dropped: map[string]uint64{"stranger": 5}}}
 	return f
 }
 
@@ -75,7 +76,10 @@ func TestMetricsShowTheState(t *testing.T) {
 			probes_failed_total{cause="mtu"} 0 probe_problems 0 probe_round_trip_seconds_bucket{le="0.0001"} 0 probe_round_trip_seconds_bucket{le="0.00025"} 1
 			probe_round_trip_seconds_bucket{le="0.001"} 2 probe_round_trip_seconds_bucket{le="0.5"} 3 probe_round_trip_seconds_bucket{le="+Inf"} 3
 			probe_round_trip_seconds_count 3 probe_round_trip_seconds_sum 0.00254`, `peers_native peers_tunnelled{reason="no-route"}`},
-		{"cloud", inCloud(), `peers 3 peers_native 1 peers_tunnelled{reason="no-route"} 2 peers_tunnelled{reason="network"} 0`, ""},
+		{"cloud", inCloud(), `peers 3 peers_native 1 peers_tunnelled{reason="no-route"} 2 peers_tunnelled{reason="network"} 0
+			tunnel_packets_total{device="tulle.udp",direction="in"} 6 tunnel_packets_total{device="tulle.udp",direction="out"} 7
+			tunnel_bytes_total{device="tulle.udp",direction="in"} 600 tunnel_bytes_total{device="tulle.udp",direction="out"} 700
+			tunnel_dropped_total{device="tulle.udp",reason="stranger"} 5`, ""},
 		{"wireguard", encrypted(), `wireguard_sessions{handshake="live"} 2 wireguard_sessions{handshake="expired"} 0 wireguard_sessions{handshake="never"} 1
 			wireguard_received_bytes_total 7000 wireguard_sent_bytes_total 800 wireguard_dropped_packets_total{reason="no-peer"} 5`, `wireguard_dropped_packets_total{reason="past-tunnel"}`},
 		{"ill", ill(), `healthy 1 ready 0 ready_check{check="lease"} 0 ready_check{check="loop"} 1 ready_check{check="files"} 0 peers 300 peers_unroutable 3 leases_rejected 1 node_id_shared 1

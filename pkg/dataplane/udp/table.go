@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"net/netip"
-	"slices"
 	"sort"
 
 	"github.com/tulle-net/tulle/pkg/dataplane/packet"
@@ -31,8 +30,9 @@ func newTable(peers map[netip.Prefix]netip.AddrPort) *table {
 	for p := range peers {
 		prefixes = append(prefixes, p)
 	}
-	slices.SortFunc(prefixes, func(a, b netip.Prefix) int {
-		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	sort.Slice(prefixes, func(i, j int) bool {
+		a, b := prefixes[i], prefixes[j]
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits())) < 0
 	})
 	t := &table{hosts: make(map[packet.Addr]struct{}, len(peers))}
 	known := make(map[netip.AddrPort]int32, len(peers))

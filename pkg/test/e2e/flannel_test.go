@@ -24,6 +24,7 @@ var flannelConfigs = map[string]string{
 	"vxlan direct":    `{"Network": "10.5.0.0/16", "EnableNFTables": true, "Backend": {"Type": "vxlan", "DirectRouting": true}}`,
 	"vxlan of both":   `{"Network": "10.5.0.0/16", "EnableNFTables": true, "EnableIPv6": true, "IPv6Network": "fd00:5::/48", "Backend": {"Type": "vxlan"}}`,
 	"host-gw":         `{"Network": "10.5.0.0/16", "EnableNFTables": true, "Backend": {"Type": "host-gw"}}`,
+	"udp":             `{"Network": "10.5.0.0/16", "EnableNFTables": true, "Backend": {"Type": "udp"}}`,
 	"host-gw of both": `{"Network": "10.5.0.0/16", "EnableNFTables": true, "EnableIPv6": true, "IPv6Network": "fd00:5::/48", "Backend": {"Type": "host-gw"}}`,
 }
 
