@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestSpeed(t *testing.T) {
+func BenchmarkTraffic(t *testing.B) {
 	a, b := newHost(t, 1), newHost(t, 2)
 	connect(t, a, b)
 	t.Logf("one stream: %.2f Gbit/s", traffictest.TCP(t, a.pod, b.pod, b.podIP(), 1, 3*time.Second)/1e9)

@@ -1,13 +1,206 @@
 package udp_test
 
 import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/dataplane/udp"
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-func TestPackets(t *testing.T) {
+// TestIdleEngineCostsNothing: a node with another backend has one, too.
+func TestIdleEngineCostsNothing(t *testing.T) {
+	before := runtime.NumGoroutine()
+	e := udp.New()
+	e.Close("tulle.udp")
+	if n := runtime.NumGoroutine(); n > before || e.Counts() != nil {
+		t.Errorf("%d goroutines, and were %d; it counts %v", n, before, e.Counts())
+	}
+	e.CloseAll()
+}
+
+// TestPacketsOfAllSizes sends pings, and data that the kernel hands over in large packets.
+func TestPacketsOfAllSizes(t *testing.T) {
 	a, b := newHost(t, 1), newHost(t, 2)
 	connect(t, a, b)
-	a.pod.Ping(t, "", b.podIP(), 1400)
-	b.pod.Ping(t, "", a.podIP(), 10)
-	t.Logf("%+v %+v", a.counts(), b.counts())
+	for _, size := range []int{0, 1, 1000, 1444} {
+		a.pod.Ping(t, "", b.podIP(), size)
+		b.pod.Ping(t, "", a.podIP(), size)
+	}
+	transfer(t, a, b, 32<<20)
+	sent, received := a.counts(), b.counts()
+	if sent.BytesOut < 32<<20 || sent.PacketsOut < 32<<20/1472 || received.PacketsIn < 32<<20/1472 || received.PacketsIn > sent.PacketsOut {
+		t.Errorf("one counts %+v, the other %+v", sent, received)
+	}
+	// Larger packets are refused by the kernel, whose answer says what fits.
+	out, _ := a.pod.Command("ping", "-n", "-c1", "-W1", "-M", "do", "-s", "1445", b.podIP()).CombinedOutput()
+	if !strings.Contains(string(out), "message too long") && !strings.Contains(string(out), "mtu") {
+		t.Errorf("a packet too large: %s", out)
+	}
+}
+
+// transfer sends bytes by TCP from one pod to the other, and checks them.
+func transfer(t *testing.T, from, to *host, size int) {
+	t.Helper()
+	var l net.Listener
+	to.pod.Do(t, func() (err error) {
+		l, err = net.Listen("tcp", to.podIP()+":5001")
+		return err
+	})
+	defer l.Close()
+	sent := make(chan error, 1)
+	go func() {
+		var c net.Conn
+		err := from.dial(func() (err error) {
+			c, err = net.Dial("tcp", to.podIP()+":5001")
+			return err
+		})
+		if err == nil {
+			b := make([]byte, 64<<10)
+			for n := 0; n < size && err == nil; n += len(b) {
+				for i := range b {
+					b[i] = byte((n + i) >> 7)
+				}
+				_, err = c.Write(b)
+			}
+			c.Close()
+		}
+		sent <- err
+	}()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	b, got := make([]byte, 64<<10), 0
+	for {
+		n, err := c.Read(b)
+		for i := range n {
+			if b[i] != byte((got+i)>>7) {
+				t.Fatalf("byte %d is wrong", got+i)
+			}
+		}
+		if got += n; err != nil {
+			break
+		}
+	}
+	if err := <-sent; err != nil || got != size {
+		t.Errorf("%d bytes of %d came: %v", got, size, err)
+	}
+}
+
+// TestTakenPortIsNamed: as while flannel runs. Once the port is free, the link works.
+func TestTakenPortIsNamed(t *testing.T) {
+	a, b := newHost(t, 1), newHost(t, 2)
+	kerneltest.Join(t, a.ns, "eth0", b.ns, "eth0")
+	for _, h := range []*host{a, b} {
+		h.ns.IP(t, "addr add "+h.address().String()+"/24 dev eth0")
+	}
+	var other net.PacketConn
+	a.ns.Do(t, func() (err error) {
+		other, err = net.ListenPacket("udp", netip.AddrPortFrom(a.address(), 8285).String())
+		return err
+	})
+	defer other.Close()
+	b.set(a)
+	a.want = netstate.Of(a.link(), a.peer(b), netstate.Route{Dst: netip.MustParsePrefix("10.5.0.0/16"), Link: device})
+	var failed netstate.Failures
+	err := a.plane.Apply(t.Context(), a.plan())
+	if !errors.As(err, &failed) || len(failed) != 1 || !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "ss -lunp sport = 8285") {
+		t.Fatalf("it ends with %v", err)
+	}
+	other.Close()
+	a.set(b)
+	a.pod.Ping(t, "", b.podIP(), 100)
+}
+
+// TestLostDeviceIsReported, and the same device works again.
+func TestLostDeviceIsReported(t *testing.T) {
+	a, b := newHost(t, 1), newHost(t, 2)
+	connect(t, a, b)
+	stopped := make(chan string, 10)
+	a.engine.OnStop(func(link string) { stopped <- link })
+	for _, line := range []string{"link delete " + device, "link set " + device + " name other"} {
+		a.ns.IP(t, line)
+		if strings.Contains(line, "delete") {
+			select {
+			case link := <-stopped:
+				if link != device {
+					t.Errorf("%s is reported", link)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("nothing is reported")
+			}
+		}
+		if strings.Contains(line, "name") {
+			a.ns.IP(t, "link delete other")
+		}
+		a.sync()
+		a.pod.Ping(t, "", b.podIP(), 100)
+		b.pod.Ping(t, "", a.podIP(), 100)
+	}
+}
+
+// TestChangedLinkMovesOn: to another port, and to another peer. What was counted stays.
+func TestChangedLinkMovesOn(t *testing.T) {
+	a, b := newHost(t, 1), newHost(t, 2)
+	connect(t, a, b)
+	a.pod.Ping(t, "", b.podIP(), 100)
+	before := a.counts()
+	for _, h := range []*host{a, b} {
+		l := h.link()
+		l.UDP.Local = netip.AddrPortFrom(h.address(), 9000)
+		h.want.Put(l)
+		p := a.peer(b)
+		if h == b {
+			p = b.peer(a)
+		}
+		p.Endpoint = netip.AddrPortFrom(p.Endpoint.Addr(), 9000)
+		h.want.Put(p)
+		h.sync()
+	}
+	a.pod.Ping(t, "", b.podIP(), 100)
+	if now := a.counts(); now.PacketsOut <= before.PacketsOut {
+		t.Errorf("it has counted %+v, and before %+v", now, before)
+	}
+	a.want.Delete(a.peer(b).Key())
+	a.sync()
+	out, _ := a.pod.Command("ping", "-n", "-c1", "-W5", b.podIP()).CombinedOutput()
+	if !strings.Contains(string(out), "Destination Net Unreachable") {
+		t.Errorf("without the peer: %s", out)
+	}
+	if a.counts().Dropped[udp.NoRoute] == 0 {
+		t.Errorf("it has counted %+v", a.counts())
+	}
+}
+
+// TestHopLimit: a packet takes one hop at each end of the tunnel.
+func TestHopLimit(t *testing.T) {
+	a, b := newHost(t, 1), newHost(t, 2)
+	connect(t, a, b)
+	answer := func(limit int) string {
+		out, _ := a.pod.Command("ping", "-n", "-c1", "-W2", "-t", fmt.Sprint(limit), b.podIP()).CombinedOutput()
+		return string(out)
+	}
+	kerneltest.Eventually(t, time.Minute, func() error {
+		if out := answer(64); !strings.Contains(out, " 0% packet loss") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	if out := answer(2); !strings.Contains(out, "From 10.5.0.0") || !strings.Contains(out, "Time to live exceeded") {
+		t.Errorf("with two hops: %s", out)
+	}
+	if n := a.counts().Dropped[udp.Expired]; n == 0 {
+		t.Error("none is counted")
+	}
 }

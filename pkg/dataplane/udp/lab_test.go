@@ -118,3 +118,12 @@ func (h *host) plan() netstate.Plan {
 }
 
 func (h *host) counts() udp.Counts { return h.engine.Counts()[device] }
+
+// dial runs f in the host's container.
+func (h *host) dial(f func() error) (err error) {
+	h.pod.Do(h.t, func() error {
+		err = f()
+		return nil
+	})
+	return err
+}

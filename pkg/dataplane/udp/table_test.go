@@ -1,0 +1,84 @@
+package udp
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/tulle-net/tulle/pkg/dataplane/packet"
+)
+
+// TestTableFindsTheSmallestNetwork compares it with a search of all networks.
+func TestTableFindsTheSmallestNetwork(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		peers := make(map[netip.Prefix]netip.AddrPort)
+		for i := range random.IntN(40) {
+			at := netip.AddrFrom4([4]byte{10, byte(random.IntN(3)), byte(random.IntN(4)), byte(random.IntN(256))})
+			host := netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 7)}), 8285)
+			if i%3 == 0 {
+				at = netip.AddrFrom16([16]byte{0xfd, 0, byte(random.IntN(3)), 7: byte(random.IntN(3)), 15: byte(random.IntN(256))})
+				host = netip.AddrPortFrom(netip.AddrFrom16([16]byte{0x20, 15: byte(i % 7)}), 8285)
+			}
+			bits := random.IntN(at.BitLen() + 1)
+			prefix, err := at.Prefix(max(bits, 8))
+			if err != nil {
+				t.Fatal(err)
+			}
+			peers[prefix] = host
+		}
+		table := newTable(peers)
+		for range 100 {
+			ip := netip.AddrFrom4([4]byte{10, byte(random.IntN(4)), byte(random.IntN(5)), byte(random.IntN(256))})
+			if random.IntN(3) == 0 {
+				ip = netip.AddrFrom16([16]byte{0xfd, 0, byte(random.IntN(4)), 7: byte(random.IntN(4)), 15: byte(random.IntN(256))})
+			}
+			var want netip.AddrPort
+			bits := -1
+			for p, at := range peers {
+				if p.Contains(ip) && p.Bits() > bits {
+					want, bits = at, p.Bits()
+				}
+			}
+			got := table.find(addrOf(ip))
+			switch {
+			case got == nil && bits >= 0:
+				t.Fatalf("%s is in none of %v", ip, peers)
+			case got != nil && (bits < 0 || *got != newEndpoint(want)):
+				t.Fatalf("%s has another endpoint than %s in %v", ip, want, peers)
+			}
+		}
+		for _, at := range peers {
+			if !table.knows(addrOf(at.Addr())) {
+				t.Fatalf("%s is unknown", at)
+			}
+		}
+		if table.knows(addrOf(netip.MustParseAddr("192.0.2.99"))) || table.knows(packet.Addr{}) {
+			t.Fatal("a stranger is known")
+		}
+	}
+}
+
+// TestNamesOfEndpoints: a received name has the address that a sent one has.
+func TestNamesOfEndpoints(t *testing.T) {
+	for _, s := range []string{"192.0.2.1:8285", "[2001:db8::1]:1"} {
+		at := netip.MustParseAddrPort(s)
+		e := newEndpoint(at)
+		if got := hostOf(&e.name); got != addrOf(at.Addr()) || e.name[2] != byte(at.Port()>>8) || e.name[3] != byte(at.Port()) {
+			t.Errorf("%s is %x", s, e.name)
+		}
+	}
+}
+
+func BenchmarkFind(b *testing.B) {
+	peers := make(map[netip.Prefix]netip.AddrPort)
+	for i := range 10000 {
+		peers[netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)] = netip.AddrPortFrom(netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}), 8285)
+	}
+	table := newTable(peers)
+	for i := 0; b.Loop(); i++ {
+		if table.find(packet.Addr{Low: 10<<24 | uint64(i%10000)<<8 | 7}) == nil {
+			b.Fatal("it is not there")
+		}
+	}
+}
