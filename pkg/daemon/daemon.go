@@ -76,7 +76,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	defer packets.CloseAll()
 	responder := newResponder(o.Probes)
 	defer responder.Close()
-	agent := newAgent(o, store, links.New(k, packets), keys, backends, responder, pages.limit, poke)
+	agent := newAgent(o, store, k, packets, keys, backends, responder, pages.limit, poke)
 	// The socket has a keeper of its own: its failures make no node unready.
 	socket := keepfile.New(budget.New().Files())
 	report := reporter{agent, o, version, store, store.is, etcd, socket, packets, time.Now()}
@@ -107,10 +107,10 @@ func serveReports(ctx context.Context, running *sync.WaitGroup, r reporter) {
 }
 
 // newAgent returns the agent of this node. It calls changed whenever its state changes.
-func newAgent(o options.Options, store nodeStore, k network.Kernel, keys *wireguardKeys, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
+func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, packets *udp.Engine, keys *wireguardKeys, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
 	healing := budget.New()
 	return network.New(network.Options{
-		Store: store, Kernel: k, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
+		Store: store, Kernel: links.New(k, packets), Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
 		Backends: backends, WireGuardKey: keys.key, AddPSK: keys.addPSK, Sessions: k.Sessions,
 		Node: store.node, Identity: store.identity, Presence: store.presence, Lives: store.asks(),
 		LeaseEnds: func() time.Time { return store.Status().LeaseEnds },

@@ -205,5 +205,5 @@ func TestEventsShowWhatTheEngineKnows(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	e.stop(link.Name) // tells nobody
+	e.stop(link.Name) // no Watch runs
 }

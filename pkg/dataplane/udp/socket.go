@@ -40,7 +40,7 @@ func setUp(fd int, at netip.AddrPort, shared bool) (gso bool, err error) {
 	}
 	for _, o := range [][2]int{{unix.SO_RCVBUFFORCE, unix.SO_RCVBUF}, {unix.SO_SNDBUFFORCE, unix.SO_SNDBUF}} {
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, o[0], buffer) != nil {
-			// Up to what the host allows everybody.
+			// Up to what the host allows every program.
 			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, o[1], buffer); err != nil {
 				return false, os.NewSyscallError("setsockopt", err)
 			}

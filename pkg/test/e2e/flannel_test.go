@@ -113,6 +113,9 @@ func (w *world) forgotten(key string, hosts []*clustertest.Host) error {
 // again. Pings from and to a flannel and a tulle run meanwhile.
 func TestFlannelReplaced(t *testing.T) {
 	for name, config := range flannelConfigs {
+		if name == "udp" {
+			continue // flannel's device ends with its process: TestFlannelUDPReplaced
+		}
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3, 1, config)
 			w.replaceFlannel()
