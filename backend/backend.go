@@ -8,6 +8,7 @@ package backend
 import (
 	"errors"
 	"net/netip"
+	"time"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
@@ -74,6 +75,10 @@ type HostFacts struct {
 	// WireGuardKey returns the public key that belongs to the node's private one. It is nil
 	// if only a config is checked. The node makes its key when a backend asks first.
 	WireGuardKey func() (netstate.PublicKey, error)
+	// Prepare returns the output of a command that prepares this host. It runs the command
+	// once; until that has ended well, its error wraps netstate.ErrUnfinished. It is nil if
+	// only a config is checked.
+	Prepare func(command string, limit time.Duration) (output string, err error)
 	// Checksums is what probes found out about the inner checksums that the host's
 	// interface computes.
 	Checksums Checksums

@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/alloc"
 	"github.com/tulle-net/tulle/backend/cloud"
+	"github.com/tulle-net/tulle/backend/extension"
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
 	"github.com/tulle-net/tulle/backend/udp"
@@ -34,6 +36,10 @@ type contender struct {
 var contenders = []contender{
 	{"alloc", alloc.New, []string{`{"Type": "alloc"}`}},
 	{"cloud", cloud.New, []string{`{"Type": "cloud"}`, `{"Type": "cloud", "VNI": 42, "Port": 4789, "MTU": 1400, "Offload": "off"}`}},
+	{"extension", extension.New, []string{
+		`{"Type": "extension"}`,
+		`{"Type": "extension", "PreStartupCommand": "cat /etc/machine-id", "PostStartupCommand": "ip link show", "SubnetAddCommand": "ip route replace \"$SUBNET\" via \"$PUBLIC_IP\"", "SubnetRemoveCommand": "ip route del \"$SUBNET\"", "CommandTimeout": 5, "MTU": 1400}`,
+	}},
 	{"hostgw", hostgw.New, []string{`{"Type": "host-gw"}`}},
 	{"ipip", ipip.New, []string{`{"Type": "ipip"}`, `{"Type": "ipip", "DirectRouting": true}`, `{"Type": "ipip", "Offload": "off"}`}},
 	{"udp", udp.New, []string{`{"Type": "udp"}`, `{"Type": "udp", "Port": 8286}`}},
@@ -94,7 +100,7 @@ func hosts() map[string]backend.HostFacts {
 
 	hosts := map[string]backend.HostFacts{"plain": plain, "NAT": nat, "busy": busy, "flannel": flannel}
 	for kind, h := range hosts {
-		h.WireGuardKey = hasKey(h.NodeID)
+		h.WireGuardKey, h.Prepare = hasKey(h.NodeID), prepared(h.NodeID)
 		hosts[kind] = h
 	}
 	return hosts
@@ -108,6 +114,11 @@ func keyOf(nodeID string) netstate.PublicKey {
 // hasKey returns what tells a backend the key of a node.
 func hasKey(nodeID string) func() (netstate.PublicKey, error) {
 	return func() (netstate.PublicKey, error) { return keyOf(nodeID), nil }
+}
+
+// prepared returns what tells a backend what PreStartupCommand printed on a node.
+func prepared(nodeID string) func(string, time.Duration) (string, error) {
+	return func(command string, _ time.Duration) (string, error) { return command + " on\n" + nodeID, nil }
 }
 
 // scene is one backend on one host in one network, and the node's own lease.
@@ -164,7 +175,7 @@ func (s scene) peers(t testing.TB, n int, random *rand.Rand) []subnet.Lease {
 			at[f] = netip.MustParseAddr(far[f][random.IntN(len(far[f]))])
 		}
 		h := backend.HostFacts{NodeID: fmt.Sprintf("machine-%d", i+2), Uplinks: uplinks(mtu, at, at)}
-		h.WireGuardKey = hasKey(h.NodeID)
+		h.WireGuardKey, h.Prepare = hasKey(h.NodeID), prepared(h.NodeID)
 		b, err := s.factory(s.cfg, h)
 		if err != nil {
 			t.Fatal(err)
@@ -279,6 +290,10 @@ func (s scene) checkHost(t *testing.T) {
 				on != "" && on != "eth0" && !devices[on] {
 				t.Errorf("%s", o)
 			}
+		case netstate.Command:
+			if s.cfg.Backend.Type != extension.Type || o.Subnet.IsValid() || o.Run == "" || o.Undo != "" || o.Stdin != "" || o.Stale {
+				t.Errorf("%s", o)
+			}
 		default:
 			t.Errorf("what is for no peer holds %s", o)
 		}
@@ -324,7 +339,7 @@ func (s scene) checkPure(t *testing.T, peers []subnet.Lease) {
 		t.Error("another of the same says other things")
 	}
 	now := s.host
-	host.WireGuardKey, now.WireGuardKey = nil, nil // functions cannot be compared
+	host.WireGuardKey, now.WireGuardKey, host.Prepare, now.Prepare = nil, nil, nil, nil // functions cannot be compared
 	if !reflect.DeepEqual(host, now) {
 		t.Errorf("the host's facts are %+v now", host)
 	}
@@ -373,6 +388,8 @@ func (s scene) checkPeer(t testing.TB, peer subnet.Lease, objects []netstate.Obj
 			if f := subnet.FamilyOf(o.Prefix.Addr()); !devices[o.Link] || o.Prefix != peer.Subnets[f] || o.Endpoint.Addr() != peer.PublicIP[f] || o.Endpoint.Port() == 0 {
 				t.Errorf("%s for %s at %s", o, peer.Subnets, peer.PublicIP)
 			}
+		case netstate.Command:
+			s.checkCommand(t, peer, o)
 		default:
 			t.Errorf("a peer has %s", o)
 		}
@@ -382,12 +399,36 @@ func (s scene) checkPeer(t testing.TB, peer subnet.Lease, objects []netstate.Obj
 		switch {
 		case n > 1 || n > 0 && !served:
 			t.Errorf("%d routes for %s", n, subnet.Family(f))
-		case n == 0 && served && err == nil && s.cfg.Backend.Type != alloc.Type:
+		case n == 0 && served && err == nil && s.cfg.Backend.Type != alloc.Type && s.cfg.Backend.Type != extension.Type:
 			t.Errorf("no route for %s, and no word why", subnet.Family(f))
 		}
 	}
 	if err != nil && len(err.Error()) > 1000 {
 		t.Errorf("the error has %d bytes", len(err.Error()))
+	}
+}
+
+// checkCommand checks that a peer has no part in the text of a command, and that its
+// variables hold nothing but checked addresses.
+func (s scene) checkCommand(t testing.TB, peer subnet.Lease, c netstate.Command) {
+	t.Helper()
+	var keys struct{ SubnetAddCommand, SubnetRemoveCommand string }
+	if err := s.cfg.Backend.Decode(&keys); err != nil {
+		t.Fatal(err)
+	}
+	if s.cfg.Backend.Type != extension.Type || c.Run != keys.SubnetAddCommand || c.Undo != keys.SubnetRemoveCommand || c.Limit <= 0 || c.Stale {
+		t.Errorf("%+v", c)
+	}
+	if !slices.Contains(peer.Subnets[:], c.Subnet) {
+		t.Errorf("%s for %s", c, peer.Subnets)
+	}
+	for line := range strings.Lines(c.Env) {
+		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		_, badIP := netip.ParseAddr(value)
+		_, badSubnet := netip.ParsePrefix(value)
+		if !ok || badIP != nil && badSubnet != nil || !slices.Contains([]string{"SUBNET", "PUBLIC_IP", "IPV6SUBNET", "PUBLIC_IPV6"}, name) {
+			t.Errorf("a variable is %q", line)
+		}
 	}
 }
 

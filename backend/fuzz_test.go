@@ -30,6 +30,9 @@ var hostileValues = []string{
 	`{"PublicIP":"198.18.0.9","BackendType":"wireguard","BackendData":{"PublicKey":"2TSgqag6woaBpWk3o1B+pHHnp6kqXPhJHaG8WI5J/T0=","Port":0}}`,     // another's
 	`{"PublicIP":"198.18.0.9","BackendType":"wireguard","BackendData":{"PublicKey":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","Port":1}}`,     // none
 	`{"PublicIP":"198.18.0.9","PublicIPv6":"fd00:18::9","BackendType":"udp","BackendData":null}`,
+	`{"PublicIP":"198.18.0.9","PublicIPv6":"fd00:18::9","BackendType":"extension","BackendData":"$(reboot) \u0000 ; ` + "`reboot`" + ` \n\" ' || reboot"}`,
+	`{"PublicIP":"198.18.0.9","BackendType":"extension","BackendData":["$(reboot)"]}`,
+	`{"PublicIP":"198.18.0.9","BackendType":"extension","BackendData":"` + strings.Repeat("x", 1<<20) + `"}`,
 	`{"PublicIP":"198.18.0.1","BackendType":"ipip"}`,                                                                   // this node
 	`{"PublicIP":"198.18.0.2","BackendType":"ipip"}`,                                                                   // another
 	`{"PublicIP":"198.18.0.255","BackendType":"ipip"}`,                                                                 // broadcast
@@ -155,7 +158,8 @@ func FuzzBackendConfig(f *testing.F) {
 		}
 		for _, keys := range []string{
 			`"VNI": -1`, `"VNI": 16777216`, `"VNI": 1e400`, `"VNI": "x"`, `"VNI": 0`, `"Port": 65536`, `"Port": {}`, `"MTU": 1`, `"MTU": -9223372036854775809`,
-			`"MTU": 65535`, `"GBP": 1`, `"Learning": "x"`, `"DirectRouting": []`, `"directrouting": null`, `"Offload": "off"`, `"offload": "no"`, `"VNI": ` + strings.Repeat("9", 5000),
+			`"MTU": 65535`, `"GBP": 1`, `"Learning": "x"`, `"DirectRouting": []`, `"directrouting": null`, `"Offload": "off"`, `"offload": "no"`,
+			`"SubnetAddCommand": " "`, `"PreStartupCommand": "a\u0000b"`, `"CommandTimeout": 0`, `"CommandTimeout": 601`, `"SubnetRemoveCommand": 7`, `"VNI": ` + strings.Repeat("9", 5000),
 		} {
 			f.Add(fmt.Sprintf(`{"Type": %q, %s}`, c.folder, keys))
 		}

@@ -60,6 +60,11 @@ type Options struct {
 	// Sessions returns the encrypted sessions of some links. It is nil where no backend has
 	// any.
 	Sessions func(ctx context.Context, links []string) (netstate.Sessions, error)
+	// Prepare runs a backend's command that prepares this host (backend.HostFacts).
+	// Prepared wakes the agent when Prepare has another answer. Both are nil where no
+	// backend needs them.
+	Prepare  func(command string, limit time.Duration) (output string, err error)
+	Prepared <-chan struct{}
 	// Uplinks says how to choose the uplinks. The agent fills in its Networks, Last and
 	// Bridges. Hints calls to once at first, and again whenever the store's facts about
 	// this host change. It is nil if the store has none.
@@ -244,6 +249,8 @@ func (a *Agent) Run(ctx context.Context) {
 			a.tryOffload()
 		case <-a.lifting.C:
 			a.liftVetoes()
+		case <-a.Prepared:
+			a.refresh()
 		}
 	}
 }

@@ -2,11 +2,13 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -72,7 +74,7 @@ func (a *Agent) enforce(cfg subnet.Config) {
 // person restarts the daemon.
 func (a *Agent) reconfigured(cfg subnet.Config) {
 	why := ""
-	switch _, err := a.makeBackend(cfg); {
+	switch err := a.checkBackend(cfg); {
 	case cfg.Backend.Type != a.config.Backend.Type:
 		why = fmt.Sprintf("the backend was changed from %s to %s", a.config.Backend.Type, cfg.Backend.Type)
 	case !cfg.Allows(a.own.Subnets):
@@ -86,6 +88,12 @@ func (a *Agent) reconfigured(cfg subnet.Config) {
 	a.pending = cfg
 	a.await(onRestart, "restart needed: "+why)
 	klog.InfoS("Network config changed, restart needed; keeping the previous one", "reason", why)
+}
+
+// checkBackend returns why cfg has no backend here. It runs no command of cfg.
+func (a *Agent) checkBackend(cfg subnet.Config) error {
+	_, err := a.makeBackendWith(cfg, a.offload.checksums, nil)
+	return err
 }
 
 // hint applies what the store knows of this host.
@@ -164,11 +172,16 @@ func (a *Agent) makeBackend(cfg subnet.Config) (backend.Backend, error) {
 
 // makeBackendFor is makeBackend on a host with these checksums.
 func (a *Agent) makeBackendFor(cfg subnet.Config, known backend.Checksums) (backend.Backend, error) {
+	return a.makeBackendWith(cfg, known, a.Prepare)
+}
+
+// makeBackendWith is makeBackendFor with another Prepare.
+func (a *Agent) makeBackendWith(cfg subnet.Config, known backend.Checksums, prepare func(string, time.Duration) (string, error)) (backend.Backend, error) {
 	factory := a.Backends[cfg.Backend.Type]
 	if factory == nil {
 		return nil, UnknownBackend(cfg, a.Backends)
 	}
-	h := backend.HostFacts{NodeID: a.Node.ID, Checksums: known, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published()}
+	h := backend.HostFacts{NodeID: a.Node.ID, Checksums: known, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published(), Prepare: prepare}
 	if a.WireGuardKey != nil {
 		h.WireGuardKey = func() (netstate.PublicKey, error) { return a.WireGuardKey(a.Node.Instance) }
 	}
@@ -217,7 +230,11 @@ func (a *Agent) refresh() {
 	}
 	b, err := a.makeBackend(a.config)
 	if err != nil {
-		if a.await(onBackend, err.Error()) {
+		if news := a.await(onBackend, err.Error()); errors.Is(err, netstate.ErrUnfinished) {
+			if news {
+				klog.InfoS("Backend not set up yet", "reason", err)
+			}
+		} else if news {
 			klog.ErrorS(err, "Failed to set up the backend; waiting for another config or a change of the host")
 		}
 		return

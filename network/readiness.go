@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -117,7 +118,7 @@ func (v View) checkKernel() status.Check {
 	}
 	for _, f := range k.Failing {
 		if f.Owner == ownerHost {
-			c.Missing = append(c.Missing, fmt.Sprintf("the kernel refuses %s: %v", f.Key, f.Err))
+			c.Missing = append(c.Missing, refusal(f.Key, f.Err))
 		}
 	}
 	for _, f := range k.Fights {
@@ -140,6 +141,14 @@ func (v View) checkKernel() status.Check {
 		c.Degraded = append(c.Degraded, kernelProblems(k)...)
 	}
 	return c
+}
+
+// refusal says what fails, and why.
+func refusal(k netstate.Key, err error) string {
+	if k.Kind == netstate.KindCommand {
+		return fmt.Sprintf("the command %s fails: %v", k, err)
+	}
+	return fmt.Sprintf("the kernel refuses %s: %v", k, err)
 }
 
 // ago returns how long t was before now.
@@ -201,7 +210,11 @@ func (v View) Line() string {
 		text += ", store unreachable: using the network as saved at " + v.Remembered.UTC().Format(time.RFC3339)
 	}
 	if n := len(v.Kernel.Failing); n > 0 {
-		text += fmt.Sprintf(", the kernel refuses %d objects, first %s: %v", n, v.Kernel.Failing[0].Key, v.Kernel.Failing[0].Err)
+		what, first := "the kernel refuses", v.Kernel.Failing[0]
+		if first.Key.Kind == netstate.KindCommand {
+			what = "commands fail for"
+		}
+		text += fmt.Sprintf(", %s %d objects, first %s: %v", what, n, first.Key, first.Err)
 	}
 	if n := len(v.fights()); n > 0 {
 		text += fmt.Sprintf(", another program keeps changing %d objects, rules or files, first %s", n, v.fights()[0].What)

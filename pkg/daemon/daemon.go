@@ -15,6 +15,7 @@ import (
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/network"
 	"github.com/tulle-net/tulle/pkg/budget"
+	"github.com/tulle-net/tulle/pkg/dataplane"
 	"github.com/tulle-net/tulle/pkg/dataplane/links"
 	"github.com/tulle-net/tulle/pkg/dataplane/udp"
 	"github.com/tulle-net/tulle/pkg/keepfile"
@@ -22,6 +23,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/runner"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/systemd"
 )
@@ -76,12 +78,15 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	defer packets.CloseAll()
 	responder := newResponder(o.Probes)
 	defer responder.Close()
-	agent := newAgent(o, store, k, packets, keys, backends, responder, pages.limit, poke)
+	commands, prepared := newRunner(o)
+	agent := newAgent(o, store, k, packets, commands, keys, backends, responder, pages.limit, poke)
+	agent.Prepare, agent.Prepared = commands.Prepare, prepared
 	// The socket has a keeper of its own: its failures make no node unready.
 	socket := keepfile.New(budget.New().Files())
-	report := reporter{agent, o, version, store, store.is, etcd, socket, packets, time.Now()}
+	report := reporter{agent, o, version, store, store.is, etcd, socket, packets, commands, time.Now()}
 	var running sync.WaitGroup
 	serveReports(ctx, &running, report)
+	running.Go(func() { commands.Run(ctx) })
 	is := condition{agent, store, etcd}
 	if store.nodes != nil {
 		running.Go(func() { nodeReporter{is, store.nodes, o.Kube.SetNetworkUnavailable}.run(ctx, toNode) })
@@ -107,10 +112,10 @@ func serveReports(ctx context.Context, running *sync.WaitGroup, r reporter) {
 }
 
 // newAgent returns the agent of this node. It calls changed whenever its state changes.
-func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, packets *udp.Engine, keys *wireguardKeys, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
+func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, packets *udp.Engine, commands *runner.Runner, keys *wireguardKeys, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
 	healing := budget.New()
 	return network.New(network.Options{
-		Store: store, Kernel: links.New(k, packets), Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
+		Store: store, Kernel: plane{dataplane.New(links.New(k, packets), commands), k}, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
 		Backends: backends, WireGuardKey: keys.key, AddPSK: keys.addPSK, Sessions: k.Sessions,
 		Node: store.node, Identity: store.identity, Presence: store.presence, Lives: store.asks(),
 		LeaseEnds: func() time.Time { return store.Status().LeaseEnds },

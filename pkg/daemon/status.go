@@ -10,6 +10,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/dataplane/udp"
 	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/pkg/runner"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/trouble"
 )
@@ -24,6 +25,7 @@ type reporter struct {
 	etcd    *ownEtcd     // nil if the store is elsewhere
 	socket  *keepfile.Keeper
 	packets *udp.Engine
+	runner  *runner.Runner
 	started time.Time
 }
 
@@ -58,6 +60,7 @@ func (r reporter) report(v network.View) status.Report {
 		report.Store.Failing = append(report.Store.Failing, status.Problem{What: what, Why: s.Failing[what]})
 	}
 	report.Network.Moved = moved(r.packets)
+	report.Commands = commandsOf(r.runner.Status())
 	report.AddFiles(r.socket.Failing(), r.socket.Fights())
 	report.OnClock(v.At)
 	return report

@@ -1,6 +1,7 @@
 package netstate
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -14,6 +15,9 @@ type OpError struct {
 func (e *OpError) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
 
 func (e *OpError) Unwrap() error { return e.Err }
+
+// ErrUnfinished is why a step failed that is still under way.
+var ErrUnfinished = errors.New("not finished yet")
 
 // Failures is what applying a plan returns when some steps failed; all others
 // were done.

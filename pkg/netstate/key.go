@@ -21,25 +21,26 @@ const (
 	KindWGAllowed
 	KindUDPPeer
 	KindRoute
+	KindCommand
 	kinds
 )
 
 // Kinds lists all kinds in order.
 func Kinds() []Kind {
-	return []Kind{KindLink, KindSysctl, KindAddr, KindNeigh, KindFDB, KindWGPeer, KindWGAllowed, KindUDPPeer, KindRoute}
+	return []Kind{KindLink, KindSysctl, KindAddr, KindNeigh, KindFDB, KindWGPeer, KindWGAllowed, KindUDPPeer, KindRoute, KindCommand}
 }
 
 func (k Kind) String() string {
 	if k >= kinds {
 		return fmt.Sprintf("kind(%d)", uint8(k))
 	}
-	return [kinds]string{"link", "sysctl", "addr", "neigh", "fdb", "wgpeer", "wgallowed", "udppeer", "route"}[k]
+	return [kinds]string{"link", "sysctl", "addr", "neigh", "fdb", "wgpeer", "wgallowed", "udppeer", "route", "command"}[k]
 }
 
 // Key names one object by what the kernel itself uses to distinguish objects. Which
 // fields are set depends on the kind; see each object's Key method.
 type Key struct {
-	Name   string // link name, or a sysctl's path; none for a route
+	Name   string // link name, a sysctl's path, or a command's; none for a route
 	IP     netip.Addr
 	Peer   PublicKey
 	Metric uint32
@@ -68,6 +69,11 @@ func (k Key) String() string {
 		return fmt.Sprintf("wgallowed %s dev %s", k.Prefix(), k.Name)
 	case KindUDPPeer:
 		return fmt.Sprintf("udppeer %s dev %s", k.Prefix(), k.Name)
+	case KindCommand:
+		if !k.IP.IsValid() {
+			return k.Name
+		}
+		return fmt.Sprintf("%s %s", k.Name, k.Prefix())
 	case KindRoute:
 		if k.Metric == 0 {
 			return fmt.Sprintf("route %s", k.Prefix())
@@ -99,6 +105,8 @@ func LinkOf(o Object) string {
 		return o.Link
 	case Sysctl:
 		return o.link()
+	case Command:
+		return ""
 	default:
 		return o.Key().Name
 	}

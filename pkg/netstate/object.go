@@ -7,8 +7,8 @@ import (
 )
 
 // Object is one thing that the kernel holds: a Link, Sysctl, Addr, Neigh, FDB,
-// WGPeer, WGAllowed, UDPPeer or Route. All of them are comparable, so two objects differ
-// exactly when != says so.
+// WGPeer, WGAllowed, UDPPeer or Route; or a Command. All of them are comparable, so two
+// objects differ exactly when != says so.
 type Object interface {
 	Key() Key
 	String() string

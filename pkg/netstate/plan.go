@@ -149,6 +149,8 @@ func kindOf(o Object) Kind {
 		return KindUDPPeer
 	case Route:
 		return KindRoute
+	case Command:
+		return KindCommand
 	default:
 		return o.Key().Kind
 	}

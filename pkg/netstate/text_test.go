@@ -77,6 +77,9 @@ func TestString(t *testing.T) {
 			"route fd00:2::/64 metric 77", "route fd00:2::/64 via 2001:db8::2 dev eth0 mtu 1400 metric 77 proto 3", "eth0"},
 		{Route{Dst: pfx("10.1.4.0/24"), Drop: true, Metric: 9}, "route 10.1.4.0/24 metric 9", "route 10.1.4.0/24 drop metric 9", ""},
 		{Route{Dst: pfx("10.1.3.0/24"), Link: "tulle.ipip"}, "route 10.1.3.0/24", "route 10.1.3.0/24 dev tulle.ipip", "tulle.ipip"},
+		{Command{Name: "PostStartupCommand", Run: "secret"}, "PostStartupCommand", "PostStartupCommand", ""},
+		{Command{Name: "SubnetAddCommand", Subnet: pfx("10.1.3.0/24"), Run: "secret", Env: "SUBNET=10.1.3.0/24\nPUBLIC_IP=192.0.2.3", Stdin: "$(reboot)", Stale: true},
+			"SubnetAddCommand 10.1.3.0/24", "SubnetAddCommand 10.1.3.0/24 SUBNET=10.1.3.0/24 PUBLIC_IP=192.0.2.3 with 9 bytes of input stale", ""},
 	}
 	for _, test := range tests {
 		if got := test.object.Key().String(); got != test.wantKey {
@@ -97,7 +100,7 @@ func TestStringOfNumbers(t *testing.T) {
 		names = append(names, k.String())
 	}
 	names = append(names, Kind(200).String(), Create.String(), Replace.String(), Delete.String(), Verb(9).String())
-	want := "link sysctl addr neigh fdb wgpeer wgallowed udppeer route kind(200) create replace delete verb(9)"
+	want := "link sysctl addr neigh fdb wgpeer wgallowed udppeer route command kind(200) create replace delete verb(9)"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -171,6 +174,7 @@ func TestCompare(t *testing.T) {
 		WGAllowed{"tulle-wg", pfx("10.0.0.0/24"), peerKey(2)}, WGAllowed{"tulle-wg", pfx("10.0.0.0/25"), peerKey(1)}, WGAllowed{"tulle6-wg", pfx("10.0.0.0/24"), peerKey(1)},
 		UDPPeer{"tulle.udp", pfx("10.0.0.0/24"), netip.MustParseAddrPort("192.0.2.9:9")}, UDPPeer{Link: "tulle.udp", Prefix: pfx("10.0.0.0/25")}, UDPPeer{Link: "tulle6.udp", Prefix: pfx("10.0.0.0/24")},
 		Route{Dst: pfx("10.0.0.0/24"), Link: "z"}, Route{Dst: pfx("10.0.0.0/24"), Link: "a", Metric: 2}, Route{Dst: pfx("10.0.0.0/25")},
+		Command{Name: "PostStartupCommand"}, Command{Name: "SubnetAddCommand", Subnet: pfx("10.0.0.0/24")}, Command{Name: "SubnetAddCommand", Subnet: pfx("10.0.1.0/24")},
 	}
 	for i, a := range objects {
 		for j, b := range objects {

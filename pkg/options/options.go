@@ -47,6 +47,7 @@ type Options struct {
 	SubnetFile     string // the env file
 	CNIConfFile    string // "" means none
 	StateDir       string
+	AllowExtension bool // run the commands of the network's config
 	BlackholeRoute bool
 
 	Filtering Filtering

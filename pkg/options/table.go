@@ -61,6 +61,9 @@ func table(o *Options, backends []string) []flags.Flag {
 		{Name: "state-dir", Group: node, Value: "DIR", Default: "/var/lib/tulle",
 			About: "folder for state kept over reboots",
 			Set:   flags.To(&o.StateDir, flags.Folder)},
+		{Name: "allow-extension", Group: node, Default: "false",
+			About: "run the commands of the network's config, as root",
+			Set:   flags.To(&o.AllowExtension, flags.Bool)},
 
 		{Name: "iface", Group: uplink, Value: "NAME|IP", Many: true,
 			About:      "uplink: interface that faces the other hosts; repeatable",

@@ -51,6 +51,11 @@ func (r *Reconciler) event(e netstate.Event) {
 		} else {
 			r.resync.want(now.Add(settle), budget.Link)
 		}
+	case netstate.Command:
+		// Its step, if it waits for the end of the command, can ask again.
+		if f := r.queue.failed[o.Key()]; f != nil {
+			r.queue.hurry(f, now)
+		}
 	case netstate.Link:
 		r.linkEvent(o, e.Gone, now)
 	case netstate.Addr:

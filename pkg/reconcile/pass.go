@@ -237,6 +237,10 @@ func (r *Reconciler) recordOutcome(p *pass, err error, now time.Time) {
 			continue
 		}
 		before := r.queue.failed[k]
+		if errors.Is(e.Err, netstate.ErrUnfinished) {
+			r.queue.fail(k, t, e.Err, now, now.Add(unfinishedPoll))
+			continue
+		}
 		f := r.queue.fail(k, t, e.Err, now, retry)
 		switch {
 		case !p.full && surprising(e.Err):

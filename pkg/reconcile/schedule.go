@@ -21,6 +21,8 @@ const (
 	// watchGrace is how long the first resync waits for the watch to begin, so that no
 	// change between the two is missed.
 	watchGrace = 200 * time.Millisecond
+	// unfinishedPoll is how long a step that is under way waits for the event of its end.
+	unfinishedPoll = time.Second
 	// rewatch is the wait before a failed Watch is restarted.
 	rewatch = time.Second
 )

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sort"
 	"time"
@@ -63,11 +64,12 @@ type report struct {
 	dumpFailures   int
 	watch          trouble.Outcome
 	unknowns       int // plans in a row that ended in an unknown state
-	healed         [netstate.KindRoute + 1]uint64
+	healed         [netstate.KindCommand + 1]uint64
 	healedNow      int // not logged yet
 	healedFirst    netstate.Op
 	healedLoggedAt time.Time
 	failing        bool // as last logged
+	command        bool // the last failure that was logged was a command's
 }
 
 // Status returns a copy of the present status.
@@ -89,6 +91,10 @@ func (r *Reconciler) Status() Status {
 		s.Healed[k] = r.report.healed[k]
 	}
 	for k, f := range r.queue.failed {
+		if errors.Is(f.err, netstate.ErrUnfinished) {
+			s.Pending++
+			continue
+		}
 		s.Failing = append(s.Failing, Failing{k, r.desired.state.Owner(k), f.err, f.attempts, f.since, f.retry})
 	}
 	sort.Slice(s.Failing, func(i, j int) bool { return s.Failing[i].Key.Compare(s.Failing[j].Key) < 0 })
@@ -220,10 +226,18 @@ func (r *report) logHealed(now time.Time) {
 // restored.
 func (r *report) logPass(p *pass, firsts []*netstate.OpError, failing int) {
 	if len(firsts) > 0 {
-		klog.ErrorS(firsts[0].Err, "Kernel refused a step; retrying", "step", firsts[0].Op.String(), "similar", len(firsts)-1)
+		what := "Kernel refused a step; retrying"
+		if _, r.command = firsts[0].Op.Object.(netstate.Command); r.command {
+			what = "Command failed; retrying"
+		}
+		klog.ErrorS(firsts[0].Err, what, "step", firsts[0].Op.String(), "similar", len(firsts)-1)
 		r.failing = true
 	} else if r.failing && failing == 0 {
-		klog.InfoS("Kernel accepts all steps again")
+		what := "Kernel accepts all steps again"
+		if r.command {
+			what = "Commands succeed again"
+		}
+		klog.InfoS(what)
 		r.failing = false
 	}
 	r.logHealed(time.Now())

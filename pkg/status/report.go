@@ -46,12 +46,14 @@ type Report struct {
 	Peers      Count       `json:"peers"`
 	Rejected   []Rejection `json:"rejectedLeases,omitempty"` // the first ten
 	// RejectedCount is how many there are in all.
-	RejectedCount int      `json:"rejectedCount"`
-	Reserved      int      `json:"reservedLeases,omitempty"` // reservations that no node uses
-	Store         Store    `json:"store"`
-	Kernel        Kernel   `json:"kernel"`
-	Firewall      Firewall `json:"firewall"`
-	Probes        *Probes  `json:"probes,omitempty"` // nil where there are none
+	RejectedCount int    `json:"rejectedCount"`
+	Reserved      int    `json:"reservedLeases,omitempty"` // reservations that no node uses
+	Store         Store  `json:"store"`
+	Kernel        Kernel `json:"kernel"`
+	// Commands is nil where none was run.
+	Commands *Commands `json:"commands,omitempty"`
+	Firewall Firewall  `json:"firewall"`
+	Probes   *Probes   `json:"probes,omitempty"` // nil where there are none
 	// WireGuard is nil with other backends.
 	WireGuard *WireGuard `json:"wireguard,omitempty"`
 	Files     []Problem  `json:"files,omitempty"`  // that do not hold what is wanted

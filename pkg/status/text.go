@@ -109,6 +109,7 @@ func WriteReport(to io.Writer, program string, r Report, now time.Time) error {
 	w.leases(r)
 	w.store(r.Store)
 	w.kernel(r.Kernel)
+	w.commands(r.Commands)
 	w.firewall(r.Firewall)
 	w.probes(r.Probes)
 	w.wireguard(r.WireGuard)

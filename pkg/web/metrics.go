@@ -104,6 +104,27 @@ func probes(read func(*status.Probes) float64) reader {
 	}
 }
 
+// ofCommands returns a reader whose value is known once a command was run.
+func ofCommands(read func(*status.Commands) float64) reader {
+	return func(r reading) (float64, bool) {
+		if r.Commands == nil {
+			return 0, false
+		}
+		return read(r.Commands), true
+	}
+}
+
+// commandCounter returns a counter that has values for each command.
+func commandCounter(name, help string, labels []string, of func(status.CommandCount, func(float64, ...string))) metric {
+	return metric{prometheus.NewDesc("tulle_"+name, help, labels, nil), prometheus.CounterValue, func(r reading, emit func(float64, ...string)) {
+		if r.Commands != nil {
+			for _, n := range r.Commands.Runs {
+				of(n, emit)
+			}
+		}
+	}}
+}
+
 func boolValue(b bool) float64 {
 	if b {
 		return 1
@@ -217,6 +238,16 @@ func table() []metric {
 					}
 				}
 			}},
+		commandCounter("commands_total", "With the backend extension: runs of the config's commands, by command and result.", []string{"command", "result"},
+			func(n status.CommandCount, emit func(float64, ...string)) {
+				emit(float64(n.Runs-n.Failed), n.Command, "ok")
+				emit(float64(n.Failed-n.Killed), n.Command, "failed")
+				emit(float64(n.Killed), n.Command, "killed")
+			}),
+		commandCounter("command_seconds_total", "With the backend extension: time that the config's commands took, in seconds, by command.", []string{"command"},
+			func(n status.CommandCount, emit func(float64, ...string)) { emit(n.Seconds, n.Command) }),
+		gauge("commands_waiting", "With the backend extension: commands that are to be run or undone.", ofCommands(func(c *status.Commands) float64 { return float64(c.Waiting) })),
+		gauge("commands_failing", "With the backend extension: those of them whose last run failed, and that are retried.", ofCommands(func(c *status.Commands) float64 { return float64(c.Failing) })),
 
 		gauge("firewall_written", "1 once every wanted firewall rule was tried.", always(func(r reading) float64 { return boolValue(r.Firewall.Written) })),
 		gauge("firewall_failing", "1 while the firewall rules are not in sync.", always(func(r reading) float64 { return boolValue(r.Firewall.Problem != "") })),

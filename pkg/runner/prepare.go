@@ -1,0 +1,102 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/pkg/netstate"
+)
+
+// PrepareName is the config's key of the command that prepares this host.
+const PrepareName = "PreStartupCommand"
+
+// MostOutput is the size limit of what that command may publish, and of what a command
+// gets as its standard input. flannel hangs with more: it writes to a pipe before it
+// starts the command.
+const MostOutput = 60 << 10
+
+// preparation is the command that prepares this host, whose output its peers get.
+type preparation struct {
+	text     string
+	limit    time.Duration
+	asked    bool
+	done     bool
+	output   string
+	failures int
+	err      error
+	next     time.Time
+}
+
+// Prepare returns the output of the command that prepares this host. The first call with
+// a text lets it run, once; until it has ended well, the error is or wraps
+// netstate.ErrUnfinished. An empty text is no command.
+func (r *Runner) Prepare(text string, limit time.Duration) (output string, err error) {
+	if r.Refused != nil {
+		return "", r.Refused
+	}
+	if text == "" {
+		return "", nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := &r.prepare
+	if !p.asked || p.text != text {
+		*p = preparation{asked: true, text: text}
+	}
+	p.limit = limit
+	switch {
+	case p.done:
+		return p.output, nil
+	case p.err != nil:
+		return "", fmt.Errorf("%s: %w; %w", PrepareName, p.err, netstate.ErrUnfinished)
+	}
+	r.wake.Wake()
+	return "", fmt.Errorf("%s: %w", PrepareName, netstate.ErrUnfinished)
+}
+
+// prepareNow returns the preparation that is due.
+func (r *Runner) prepareNow(now time.Time) (p preparation, due bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p = r.prepare
+	due = p.asked && !p.done && !p.next.After(now)
+	if due {
+		r.stats.begin(netstate.Key{Kind: netstate.KindCommand, Name: PrepareName}, now)
+	}
+	return p, due
+}
+
+// runPreparation runs the command that prepares this host. What was run before depends on
+// it, and is run again.
+func (r *Runner) runPreparation(ctx context.Context, p preparation) {
+	o := r.start(ctx, process{text: p.text, env: r.Env, limit: p.limit, most: MostOutput})
+	if ctx.Err() != nil {
+		return
+	}
+	output := strings.TrimSpace(o.output)
+	if o.err == nil && o.excess {
+		o.err = errors.New("its output is too long for other nodes' commands")
+	}
+	r.count(PrepareName, o)
+	r.mu.Lock()
+	r.stats.running = ""
+	now := &r.prepare
+	if now.text == p.text {
+		now.done, now.output, now.err = o.err == nil, output, o.err
+		if o.err != nil {
+			now.failures++
+			now.next = time.Now().Add(backoff.After(now.failures))
+		}
+	}
+	r.spoil(netstate.Key{})
+	r.mu.Unlock()
+	if o.err == nil {
+		klog.V(1).InfoS("Ran a command", "command", PrepareName, "took", o.took, "published", len(output))
+	}
+	r.Prepared()
+}
