@@ -21,6 +21,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/options"
+	"github.com/tulle-net/tulle/pkg/runner"
 	"github.com/tulle-net/tulle/pkg/snapshot"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/wgkey"
@@ -40,6 +41,7 @@ func cleanUp(o options.Options, out io.Writer) error {
 	if o.Output == answer.Text {
 		c.out = out
 	}
+	c.commands(ctx, o)
 	c.rules(ctx, o.Cleanup.Flannel)
 	c.kernel(ctx, o.Cleanup.Flannel)
 	c.file(o.SubnetFile, func(string) error { _, err := envfile.Read(o.SubnetFile); return err })
@@ -90,6 +92,28 @@ func (c *cleaner) removed(what string) {
 
 func (c *cleaner) fail(what string, err error) {
 	c.failed = append(c.failed, fmt.Errorf("%s: %w", what, err))
+}
+
+// commands undoes the commands of the config that were run, while what they may need of the
+// kernel is there.
+func (c *cleaner) commands(ctx context.Context, o options.Options) {
+	if o.StateDir == "" {
+		return
+	}
+	recorded, bad, err := runner.Recorded(o.StateDir)
+	if err != nil {
+		bad = append(bad, err)
+	}
+	c.failed = append(c.failed, bad...)
+	for _, command := range recorded {
+		if !c.dry {
+			if err := runner.Undo(ctx, o.StateDir, command, daemon.CommandEnv(os.Environ())); err != nil {
+				c.fail(command.Key().String(), err)
+				continue
+			}
+		}
+		c.removed("what was done by " + command.Key().String())
+	}
 }
 
 // rules removes firewall rules.

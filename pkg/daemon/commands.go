@@ -25,7 +25,7 @@ type plane struct {
 // the one that prepares this host has ended.
 func newRunner(o options.Options) (*runner.Runner, <-chan struct{}) {
 	prepared := retry.NewWakeup()
-	return runner.New(runner.Options{Dir: o.StateDir, Refused: refused(o), Env: commandEnv(os.Environ()), Prepared: prepared.Wake}), prepared
+	return runner.New(runner.Options{Dir: o.StateDir, Refused: refused(o), Env: CommandEnv(os.Environ()), Prepared: prepared.Wake}), prepared
 }
 
 // refused returns why no command may run here, or nil. Who may write the network's config
@@ -45,8 +45,8 @@ func refused(o options.Options) error {
 // alone: its settings, which may contain secrets, and what systemd gives it.
 var foreignVariables = []string{"TULLED_", "FLANNELD_", "NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_", "CREDENTIALS_DIRECTORY=", "INVOCATION_ID=", "JOURNAL_STREAM=", "GOGC=", "GOMEMLIMIT="}
 
-// commandEnv returns the environment of commands.
-func commandEnv(own []string) []string {
+// CommandEnv returns the environment of commands, from that of this process.
+func CommandEnv(own []string) []string {
 	return slices.DeleteFunc(slices.Clone(own), func(v string) bool {
 		return slices.ContainsFunc(foreignVariables, func(begin string) bool { return strings.HasPrefix(v, begin) })
 	})

@@ -203,6 +203,7 @@ var samples = map[string]struct {
 	"node-id":                          {value: "id"},
 	"node-name":                        {value: "name"},
 	"state-dir":                        {value: "/state"},
+	"allow-extension":                  {value: "true"},
 	"iface":                            {value: "eth1"},
 	"iface-regex":                      {value: "^eth (a|b)$"},
 	"iface-can-reach":                  {value: "192.0.2.1"},

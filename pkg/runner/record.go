@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,6 +70,19 @@ func forget(dir string, c netstate.Command) error {
 		return fmt.Errorf("remove the record of the command: %w", err)
 	}
 	return nil
+}
+
+// Recorded returns the commands whose records are in a state folder, which no Runner uses.
+// Records that cannot be used are left where they are, and each is an error of bad.
+func Recorded(dir string) (commands []netstate.Command, bad []error, err error) { return load(dir) }
+
+// Undo undoes a recorded command, and removes its record.
+func Undo(ctx context.Context, dir string, c netstate.Command, env []string) error {
+	r := &Runner{Options: Options{Dir: dir, Env: env}, start: start}
+	if err := r.undo(ctx, c); err != nil {
+		return err
+	}
+	return forget(dir, c)
 }
 
 // load returns the commands that an earlier run recorded, as stale ones. Records that

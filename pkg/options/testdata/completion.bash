@@ -39,7 +39,7 @@ _tulled() {
 			install-cni) flags="--output --cni-plugins" ;;
 			version) flags="--output" ;;
 			esac
-			_tulled_words "--etcd-endpoints --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --etcd-username --etcd-password --etcd-password-file --subnet-lease-ttl --subnet-lease-renew-margin --etcd-embedded --etcd-listen --etcd-listen-without-client-certs --network --backend --node-id --node-name --state-dir --iface --iface-regex --iface-can-reach --public-ip --public-ipv6 --iface-from-node-ip --public-ip-from --subnet-file --cni-conf-file --ip-blackhole-route --ip-masq --no-masq-cidrs --no-masq-cidrs-file --ip-masq-fully-random-disable --iptables-forward-rules --filter --iptables-resync --kube-subnet-mgr --kube-api-url --kubeconfig-file --kube-annotation-prefix --net-config-path --set-node-network-unavailable --status-socket --healthz-ip --healthz-port --pprof --peer-metrics --probe-interval --probe-port -v --vmodule --log_backtrace_at --help --version $flags"
+			_tulled_words "--etcd-endpoints --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --etcd-username --etcd-password --etcd-password-file --subnet-lease-ttl --subnet-lease-renew-margin --etcd-embedded --etcd-listen --etcd-listen-without-client-certs --network --backend --node-id --node-name --state-dir --allow-extension --iface --iface-regex --iface-can-reach --public-ip --public-ipv6 --iface-from-node-ip --public-ip-from --subnet-file --cni-conf-file --ip-blackhole-route --ip-masq --no-masq-cidrs --no-masq-cidrs-file --ip-masq-fully-random-disable --iptables-forward-rules --filter --iptables-resync --kube-subnet-mgr --kube-api-url --kubeconfig-file --kube-annotation-prefix --net-config-path --set-node-network-unavailable --status-socket --healthz-ip --healthz-port --pprof --peer-metrics --probe-interval --probe-port -v --vmodule --log_backtrace_at --help --version $flags"
 		elif [[ ! $command ]]; then
 			_tulled_words "check-config leases status peers explain bugreport cleanup install-cni version man completion help"
 		else
@@ -60,6 +60,7 @@ _tulled() {
 	etcd-listen-without-client-certs) _tulled_words "true false" ;;
 	backend) _tulled_words "alloc host-gw ipip vxlan" ;;
 	state-dir) _tulled_paths -d ;;
+	allow-extension) _tulled_words "true false" ;;
 	iface) _tulled_words "$(ls /sys/class/net)" ;;
 	iface-from-node-ip) _tulled_words "true false" ;;
 	public-ip-from) _tulled_words "interface external" ;;

@@ -39,6 +39,7 @@ complete -c tulled -l backend -x -a 'alloc host-gw ipip vxlan' -d 'backend for -
 complete -c tulled -l node-id -x -d 'lasting ID of this host (default /etc/machine-id)'
 complete -c tulled -l node-name -x -d 'name of this host in its lease (default the hostname)'
 complete -c tulled -l state-dir -x -a '(__fish_complete_directories)' -d 'folder for state kept over reboots'
+complete -c tulled -l allow-extension -a 'true false' -d 'run the commands of the network\'s config, as root'
 complete -c tulled -l iface -x -a '(__fish_print_interfaces)' -d 'uplink: interface that faces the other hosts; repeatable'
 complete -c tulled -l iface-regex -x -d 'uplink by regular expression, after --iface; repeatable'
 complete -c tulled -l iface-can-reach -x -d 'uplink by the route to this address, tried last'

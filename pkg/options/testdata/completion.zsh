@@ -36,6 +36,7 @@ _tulled() {
 		'--node-id=[lasting ID of this host (default /etc/machine-id)]:TEXT: '
 		'--node-name=[name of this host in its lease (default the hostname)]:TEXT: '
 		'--state-dir=[folder for state kept over reboots]:DIR:_files -/'
+		'--allow-extension=-[run the commands of the network'\''s config, as root]::true or false:(true false)'
 		'*--iface=[uplink\: interface that faces the other hosts; repeatable]:NAME|IP:_net_interfaces'
 		'*--iface-regex=[uplink by regular expression, after --iface; repeatable]:REGEX: '
 		'--iface-can-reach=[uplink by the route to this address, tried last]:IP: '
