@@ -8,6 +8,7 @@ import (
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/alloc"
 	"github.com/tulle-net/tulle/backend/cloud"
+	"github.com/tulle-net/tulle/backend/extension"
 	"github.com/tulle-net/tulle/backend/hostgw"
 	"github.com/tulle-net/tulle/backend/ipip"
 	"github.com/tulle-net/tulle/backend/udp"
@@ -23,6 +24,7 @@ var version = "devel"
 var backends = map[string]backend.Factory{
 	alloc.Type:     alloc.New,
 	cloud.Type:     cloud.New,
+	extension.Type: extension.New,
 	hostgw.Type:    hostgw.New,
 	ipip.Type:      ipip.New,
 	udp.Type:       udp.New,

@@ -171,9 +171,8 @@ func variables(pairs ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-// mostData is the size limit of the text that a peer publishes. flannel, which writes it
-// into a pipe before it starts the command, hangs with more.
-const mostData = 60 << 10
+// mostData is the size limit of the text that a peer publishes.
+const mostData = 16 << 10
 
 // parseData returns the text that a peer publishes, whatever is in it. No data is "".
 func parseData(s string) (string, error) {

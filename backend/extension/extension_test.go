@@ -119,7 +119,7 @@ func TestHostileDataIsOnlyInput(t *testing.T) {
 	b := build(t, backendtest.V4, whole, host(""))
 	own := lease(t, "10.5.1.0-24")
 	for _, text := range []string{
-		"$(reboot)", "`reboot`", "'; reboot; '", `"; reboot; "`, "a\nb\n", "a\x00b", "-n", "SUBNET=0.0.0.0/0", "\\", "\x1b]0;x\x07", strings.Repeat("x", 60<<10),
+		"$(reboot)", "`reboot`", "'; reboot; '", `"; reboot; "`, "a\nb\n", "a\x00b", "-n", "SUBNET=0.0.0.0/0", "\\", "\x1b]0;x\x07", strings.Repeat("x", 16<<10),
 	} {
 		data, err := json.Marshal(text)
 		if err != nil {

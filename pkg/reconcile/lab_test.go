@@ -200,6 +200,7 @@ func (l *lab) healed(want ...uint64) {
 	l.Helper()
 	left := int(netstate.KindRoute) + 1 - len(want)
 	want = slices.Insert(slices.Clone(want), len(want)-1, make([]uint64, left)...)
+	want = append(want, make([]uint64, len(netstate.Kinds())-len(want))...) // no commands
 	var got []uint64
 	s := l.r.Status()
 	for _, k := range netstate.Kinds() {

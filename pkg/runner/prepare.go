@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,10 +14,9 @@ import (
 // PrepareName is the config's key of the command that prepares this host.
 const PrepareName = "PreStartupCommand"
 
-// MostOutput is the size limit of what that command may publish, and of what a command
-// gets as its standard input. flannel hangs with more: it writes to a pipe before it
-// starts the command.
-const MostOutput = 60 << 10
+// MostOutput is the size limit of what that command may print. A lease has room for twice
+// as much.
+const MostOutput = 8 << 10
 
 // preparation is the command that prepares this host, whose output its peers get.
 type preparation struct {
@@ -80,7 +78,7 @@ func (r *Runner) runPreparation(ctx context.Context, p preparation) {
 	}
 	output := strings.TrimSpace(o.output)
 	if o.err == nil && o.excess {
-		o.err = errors.New("its output is too long for other nodes' commands")
+		o.err = fmt.Errorf("it printed more than the %d bytes that a node may publish", MostOutput)
 	}
 	r.count(PrepareName, o)
 	r.mu.Lock()
