@@ -46,6 +46,11 @@ func (r *Report) OnClock(now time.Time) {
 		replace(&l.Since)
 		replace(&l.Renewed)
 	}
+	if c := r.Commands; c != nil {
+		copied := *c
+		replace(&copied.Since)
+		r.Commands = &copied
+	}
 	replace(&r.Store.Watching)
 	replace(&r.Store.LastAt)
 	if e := r.Store.Etcd; e != nil {

@@ -224,7 +224,7 @@ func TestExtensionSurvivesHostileLeases(t *testing.T) {
 		w.delete(leasesKey + fmt.Sprintf("10.5.%d.0-24", 200+i))
 	}
 	expect("remove")
-	if out, _ := w.command(w.Hosts[0], "leases"); !strings.Contains(out, "bytes are more than the 16384 allowed") {
+	if out, _ := w.command(w.Hosts[0], "leases", "--etcd-endpoints="+strings.Join(w.etcd.Endpoints(), ",")); !strings.Contains(out, "bytes are more than the 16384 allowed") {
 		t.Errorf("the large lease is not explained:\n%s", out)
 	}
 	names, err := os.ReadDir(dir)
