@@ -28,7 +28,9 @@ func extensionConfigs(t *testing.T) (routes, tunnels string) {
 }
 
 // allowed starts a daemon that may run commands.
-func (w *world) allowed(h *clustertest.Host) *clustertest.Daemon { return w.start(h, "--allow-extension") }
+func (w *world) allowed(h *clustertest.Host) *clustertest.Daemon {
+	return w.start(h, "--allow-extension")
+}
 
 // newExtension returns a network of the backend extension with a pod on each host.
 func newExtension(t *testing.T, hosts int, config string) *world {
