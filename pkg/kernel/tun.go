@@ -38,6 +38,10 @@ func (k *Kernel) createTUN(l netstate.Link) error {
 		if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
 			return os.NewSyscallError("TUNSETIFF", err)
 		}
+		// Every user could attach to a device without an owner, and take its packets.
+		if err := unix.IoctlSetInt(fd, unix.TUNSETOWNER, os.Geteuid()); err != nil {
+			return os.NewSyscallError("TUNSETOWNER", err)
+		}
 		return os.NewSyscallError("TUNSETPERSIST", unix.IoctlSetInt(fd, unix.TUNSETPERSIST, 1))
 	})
 	if err != nil {

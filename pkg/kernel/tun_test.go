@@ -1,9 +1,14 @@
 package kernel
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -53,6 +58,46 @@ func TestTUNOutlivesItsProgram(t *testing.T) {
 	apply()
 	want = netstate.Of()
 	apply()
+}
+
+// TestNoOtherUserTakesPackets: the file of all TUN devices is open to every user.
+func TestNoOtherUserTakesPackets(t *testing.T) {
+	ns := kerneltest.NewNS(t, "tun")
+	k := open(t, ns)
+	link := tunLink("tulle.udp")
+	if err := k.Apply(t.Context(), netstate.Plan{{Verb: netstate.Create, Object: link}}); err != nil {
+		t.Fatal(err)
+	}
+	var fd int
+	ns.Do(t, func() (err error) {
+		fd, err = unix.Open(tunFile, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		return err
+	})
+	defer unix.Close(fd)
+	attach := func() error {
+		request, err := unix.NewIfreq(link.Name)
+		if err != nil {
+			return err
+		}
+		request.SetUint16(uint16(unix.IFF_TUN) | uint16(tunFlags))
+		return unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
+	}
+	const other, same = 65534, ^uintptr(0)
+	refused := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with its user
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, same, other, same); errno != 0 {
+			refused <- fmt.Errorf("setresuid: %s", errno)
+			return
+		}
+		refused <- attach()
+	}()
+	if err := <-refused; !errors.Is(err, unix.EPERM) {
+		t.Errorf("another user attaches to the device: %v", err)
+	}
+	if err := attach(); err != nil {
+		t.Errorf("its owner attaches to the device: %v", err)
+	}
 }
 
 // TestPeersOfAProgramAreNotTheKernels: a plan for another part of the host fails.
