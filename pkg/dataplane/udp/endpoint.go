@@ -14,9 +14,11 @@ import (
 type endpoint struct {
 	name [unix.SizeofSockaddrInet6]byte
 	size uint32
+	host packet.Addr // the address
 }
 
 func newEndpoint(at netip.AddrPort) (e endpoint) {
+	e.host = addrOf(at.Addr())
 	port := (*[2]byte)(unsafe.Pointer(&(*unix.RawSockaddrInet6)(unsafe.Pointer(&e.name)).Port)) // in the same place for both
 	binary.BigEndian.PutUint16(port[:], at.Port())
 	if at.Addr().Is4() {

@@ -123,6 +123,58 @@ func TestTakenPortIsNamed(t *testing.T) {
 	a.pod.Ping(t, "", b.podIP(), 100)
 }
 
+// TestPortIsNotShared: a second daemon would get a part of the packets.
+func TestPortIsNotShared(t *testing.T) {
+	a, b := newHost(t, 1), newHost(t, 2)
+	connect(t, a, b)
+	other := udp.NewInside(func(f func() error) (err error) {
+		a.ns.Do(t, func() error {
+			err = f()
+			return nil
+		})
+		return err
+	})
+	defer other.CloseAll()
+	if err := other.Open(a.link()); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a second engine opens with %v", err)
+	}
+	a.pod.Ping(t, "", b.podIP(), 100)
+}
+
+// TestPeerSendsFromItsOwnSubnet: no peer sends as another one, or as this host. ICMP
+// errors come from the network's address.
+func TestPeerSendsFromItsOwnSubnet(t *testing.T) {
+	a, b := newHost(t, 1), newHost(t, 2)
+	connect(t, a, b)
+	a.want.Put(netstate.UDPPeer{Link: device, Prefix: netip.MustParsePrefix("10.5.3.0/24"), Endpoint: netip.MustParseAddrPort("198.18.0.3:8285")})
+	a.sync()
+	before := a.counts()
+	b.ns.Do(t, func() error {
+		conn, err := net.Dial("udp", a.link().UDP.Local.String())
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		for _, source := range []string{"10.5.2.9", "10.5.3.2", "10.5.1.2", "10.5.9.9", "10.5.0.0", "10.5.2.9"} {
+			p := []byte{0x45, 19: 0} // a bare header
+			p[3], p[8], p[9] = 20, 64, 253
+			copy(p[12:], netip.MustParseAddr(source).AsSlice())
+			copy(p[16:], netip.MustParseAddr(a.podIP()).AsSlice())
+			if _, err := conn.Write(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	kerneltest.Eventually(t, time.Minute, func() error {
+		now := a.counts()
+		if foreign, in := now.Dropped[udp.Foreign]-before.Dropped[udp.Foreign], now.PacketsIn-before.PacketsIn; foreign != 3 || in < 3 {
+			return fmt.Errorf("%d dropped, %d received", foreign, in)
+		}
+		return nil
+	})
+}
+
 // TestLostDeviceIsReported, and the same device works again.
 func TestLostDeviceIsReported(t *testing.T) {
 	a, b := newHost(t, 1), newHost(t, 2)

@@ -19,6 +19,7 @@ type link struct {
 	v6          bool
 	first, last packet.Addr // of the network
 	source      netip.Addr
+	complains   packet.Addr // source, from which peers send ICMP errors, too
 
 	closing atomic.Bool
 	table   atomic.Pointer[table]
@@ -32,6 +33,7 @@ type queue struct {
 	tun, socket *os.File
 	sent        *counters
 	received    *counters
+	overflows   uint64 // of the socket, once it is closed
 }
 
 // maxQueues limits the memory of a link, and how many processors it uses.
@@ -43,6 +45,9 @@ func openLink(l netstate.Link, queues int, peers *table, stopped func(*link, err
 	is := &link{
 		name: l.Name, is: l.UDP, v6: l.UDP.Network.Addr().Is6(),
 		first: addrOf(l.UDP.Network.Addr()), last: lastOf(l.UDP.Network), source: l.UDP.Source,
+	}
+	if is.source.IsValid() {
+		is.complains = addrOf(is.source)
 	}
 	is.table.Store(peers)
 	if err := is.start(queues, stopped); err != nil {
@@ -58,6 +63,11 @@ func (l *link) start(queues int, stopped func(*link, error)) error {
 		r *receiver
 	}
 	var all []both
+	if queues > 1 {
+		if err := checkFree(l.is.Local); err != nil {
+			return err
+		}
+	}
 	for range queues {
 		socket, gso, err := openSocket(l.is.Local, queues > 1)
 		if err != nil {
@@ -103,10 +113,12 @@ func (l *link) moves() bool {
 // close ends everything, and waits for it.
 func (l *link) close() {
 	l.closing.Store(true)
-	for _, q := range l.queues {
+	for i := range l.queues {
+		q := &l.queues[i]
 		if q.tun != nil {
 			q.tun.Close()
 		}
+		q.overflows = overflows(q.socket)
 		q.socket.Close()
 	}
 	l.running.Wait()
@@ -122,7 +134,7 @@ func (l *link) counts() (c Counts) {
 		for r := range c.Dropped {
 			c.Dropped[r] += q.sent.dropped[r].Load() + q.received.dropped[r].Load()
 		}
-		c.Dropped[Overflow] += overflows(q.socket)
+		c.Dropped[Overflow] += q.overflows + overflows(q.socket)
 	}
 	return c
 }

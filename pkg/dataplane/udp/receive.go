@@ -30,12 +30,19 @@ type receiver struct {
 	buffers  [maxReceived][maxPacket]byte
 	n        int // messages
 	err      error
+	last     origin
 
 	vnet    [packet.VNetSize]byte
 	out     [1 + packet.MaxMerged]unix.Iovec // of a packet to write
 	parts   int                              // of it
 	refused unix.Errno                       // why the device did not take it
 	failed  error                            // why it takes no more
+}
+
+// origin is where a packet came from, as a table allows it.
+type origin struct {
+	table        *table
+	host, source packet.Addr
 }
 
 func newReceiver(l *link, socket, tun syscall.RawConn, udp bool, c *counters) *receiver {
@@ -103,30 +110,32 @@ func (r *receiver) accept(i int) {
 		size = max(len(data), 1)
 	}
 	packets := max((len(data)+size-1)/size, 1) // an empty datagram is one as well
-	table := r.link.table.Load()
+	from := origin{table: r.link.table.Load(), host: hostOf(&r.names[i])}
 	switch {
 	case m.Flags&unix.MSG_TRUNC != 0:
 		r.counters.drop(Malformed, packets)
 		return
-	case !table.knows(hostOf(&r.names[i])):
+	case !from.table.knows(from.host):
 		r.counters.drop(Stranger, packets)
 		return
 	}
 	for range packets {
 		p := data[:min(size, len(data))]
 		data = data[len(p):]
-		r.forward(p)
+		r.forward(p, from)
 	}
 }
 
-// forward moves one packet.
-func (r *receiver) forward(p []byte) {
+// forward moves one packet. Its source is set in from.
+func (r *receiver) forward(p []byte, from origin) {
 	ip, ok := packet.Parse(p)
 	if !ok || ip.V6 != r.link.v6 {
 		r.counters.drop(Malformed, 1)
 		return
 	}
-	if source, destination := ip.Addresses(p); !r.link.inside(source) || !r.link.inside(destination) {
+	source, destination := ip.Addresses(p)
+	from.source = source
+	if !r.link.inside(source) || !r.link.inside(destination) || !r.allowed(from) {
 		r.counters.drop(Foreign, 1)
 		return
 	}
@@ -135,6 +144,19 @@ func (r *receiver) forward(p []byte) {
 		return
 	}
 	r.merger.Add(p, ip)
+}
+
+// allowed reports whether a host may send packets with this source: one of its own
+// subnets, or that of ICMP errors. Most packets have the origin of the one before.
+func (r *receiver) allowed(from origin) bool {
+	if from == r.last {
+		return true
+	}
+	if from.source != r.link.complains && !from.table.owns(from.host, from.source) {
+		return false
+	}
+	r.last = from
+	return true
 }
 
 // deliver writes a packet to the device.

@@ -32,6 +32,17 @@ func openSocket(at netip.AddrPort, shared bool) (f *os.File, gso bool, err error
 	return os.NewFile(uintptr(fd), "udp"), gso, nil
 }
 
+// checkFree returns why no socket can be opened at an address. Sockets that are shared
+// would open beside those of another process of this user, and each gets a part of the
+// packets.
+func checkFree(at netip.AddrPort) error {
+	f, _, err := openSocket(at, false)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 func setUp(fd int, at netip.AddrPort, shared bool) (gso bool, err error) {
 	if shared {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
@@ -61,7 +72,7 @@ func setUp(fd int, at netip.AddrPort, shared bool) (gso bool, err error) {
 	}
 }
 
-// overflows returns how many packets a socket had no room for.
+// overflows returns how many packets a socket had no room for; 0 for a closed one.
 func overflows(f *os.File) uint64 {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -74,6 +74,12 @@ func (t *table) knows(host packet.Addr) bool {
 	return ok
 }
 
+// owns reports whether a host has an address: packets to it go there.
+func (t *table) owns(host, a packet.Addr) bool {
+	e := t.find(a)
+	return e != nil && e.host == host
+}
+
 func less(a, b packet.Addr) bool {
 	return a.High < b.High || a.High == b.High && a.Low < b.Low
 }
