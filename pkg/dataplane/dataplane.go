@@ -18,7 +18,8 @@ type Holder interface {
 	Watch(ctx context.Context, to func(netstate.Event)) error
 }
 
-// Engine is a Holder in user space.
+// Engine is a Holder in user space. Its Watch does not begin with an event of lost ones:
+// to the loop that means that the kernel is watched.
 type Engine interface {
 	Holder
 	// Holds reports whether an object is the engine's.

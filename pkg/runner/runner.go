@@ -121,7 +121,6 @@ func (r *Runner) Watch(ctx context.Context, to func(netstate.Event)) error {
 	r.mu.Lock()
 	r.tell = to
 	r.mu.Unlock()
-	to(netstate.Event{})
 	<-ctx.Done()
 	r.mu.Lock()
 	r.tell = nil

@@ -123,6 +123,16 @@ func TestFailuresAreRetriedWithBackoff(t *testing.T) {
 	})
 }
 
+// TestWatchBeginsSilently: an event of lost ones would tell the loop that the kernel is
+// watched.
+func TestWatchBeginsSilently(t *testing.T) {
+	run(t, func(l *lab) {
+		if len(l.events) > 0 {
+			t.Errorf("it begins with %+v", <-l.events)
+		}
+	})
+}
+
 func TestHungCommandHoldsUpNoCaller(t *testing.T) {
 	run(t, func(l *lab) {
 		l.hanging(func(run string) bool { return strings.HasPrefix(run, "add 10.5.2") })
