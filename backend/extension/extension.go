@@ -133,8 +133,8 @@ func (b extension) Peer(own, peer subnet.Lease, _ backend.Metrics) ([]netstate.O
 		return nil, err
 	}
 	pairs := []string{"SUBNET", prefix(subnet.IPv4, peer.Subnets), "PUBLIC_IP", address(peer.PublicIP[subnet.IPv4])}
-	if s := peer.Subnets[subnet.IPv6]; s.IsValid() {
-		pairs = append(pairs, "IPV6SUBNET", s.String(), "PUBLIC_IPV6", peer.PublicIP[subnet.IPv6].String())
+	if s, at := peer.Subnets[subnet.IPv6], peer.PublicIP[subnet.IPv6]; s.IsValid() && at.IsValid() {
+		pairs = append(pairs, "IPV6SUBNET", s.String(), "PUBLIC_IPV6", at.String())
 	}
 	return []netstate.Object{netstate.Command{
 		Name: subnetAdd, Subnet: of, Run: b.config.SubnetAddCommand, Undo: b.config.SubnetRemoveCommand,
