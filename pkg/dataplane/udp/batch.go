@@ -34,6 +34,7 @@ type batch struct {
 	written  int // of headers
 
 	singles [maxSegments]message
+	left    []message // of singles, which are not sent yet
 	pieces  [2 * maxSegments]unix.Iovec
 }
 
@@ -121,13 +122,19 @@ func (b *batch) flush() error {
 	}
 	b.sent = 0
 	err := b.raw.Write(b.flushing)
-	b.n, b.used, b.written = 0, 0, 0
+	b.n, b.used, b.written, b.left = 0, 0, 0, nil
 	return err
 }
 
 // transmit sends as much as the socket takes, and reports whether that is all.
 func (b *batch) transmit(fd uintptr) bool {
-	for b.sent < b.n {
+	for b.sent < b.n || len(b.left) > 0 {
+		if len(b.left) > 0 {
+			if !b.transmitSingles(fd) {
+				return false
+			}
+			continue
+		}
 		n, errno := move(unix.SYS_SENDMMSG, fd, b.messages[b.sent:b.n])
 		switch {
 		case errno == unix.EAGAIN:
@@ -140,17 +147,17 @@ func (b *batch) transmit(fd uintptr) bool {
 			b.sent += n
 		default:
 			// It is the first message that the kernel refused.
-			b.refused(fd, &b.parts[b.sent], errno)
+			b.refused(&b.parts[b.sent], errno)
 			b.sent++
 		}
 	}
 	return true
 }
 
-// refused sends the packets of a message one by one if the kernel can do so: it splits
-// none that are larger than the path allows, but fragments each, and it splits none for a
-// device that computes no checksums.
-func (b *batch) refused(fd uintptr, p *part, errno unix.Errno) {
+// refused prepares to send the packets of a message one by one if the kernel can do so: it
+// splits none that are larger than the path allows, but fragments each, and it splits none
+// for a device that computes no checksums.
+func (b *batch) refused(p *part, errno unix.Errno) {
 	if errno == unix.EIO {
 		b.gso = false
 	}
@@ -158,19 +165,28 @@ func (b *batch) refused(fd uintptr, p *part, errno unix.Errno) {
 		b.counters.drop(Refused, p.packets)
 		return
 	}
-	singles := b.single(p)
-	for len(singles) > 0 {
-		n, errno := move(unix.SYS_SENDMMSG, fd, singles)
-		if errno != 0 {
+	b.left = b.single(p)
+}
+
+// transmitSingles sends as many single packets as the socket takes, and reports whether
+// that is all.
+func (b *batch) transmitSingles(fd uintptr) bool {
+	for len(b.left) > 0 {
+		n, errno := move(unix.SYS_SENDMMSG, fd, b.left)
+		switch {
+		case errno == unix.EAGAIN:
+			return false
+		case errno != 0:
 			b.counters.drop(Refused, 1)
 			n = 1
-		} else {
+		default:
 			for i := range n {
-				b.counters.moved(1, int(singles[i].length))
+				b.counters.moved(1, int(b.left[i].length))
 			}
 		}
-		singles = singles[n:]
+		b.left = b.left[n:]
 	}
+	return true
 }
 
 // single returns the packets of a message as messages.
