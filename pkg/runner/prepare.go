@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -17,6 +18,9 @@ const PrepareName = "PreStartupCommand"
 // MostOutput is the size limit of what that command may print. A lease has room for twice
 // as much.
 const MostOutput = 8 << 10
+
+// mostQuoted is the size limit of the output as JSON, where one byte may take six.
+const mostQuoted = 12 << 10
 
 // preparation is the command that prepares this host, whose output its peers get.
 type preparation struct {
@@ -77,8 +81,8 @@ func (r *Runner) runPreparation(ctx context.Context, p preparation) {
 		return
 	}
 	output := strings.TrimSpace(o.output)
-	if o.err == nil && o.excess {
-		o.err = fmt.Errorf("it printed more than the %d bytes that a node may publish", MostOutput)
+	if o.err == nil {
+		o.err = checkOutput(output, o.excess)
 	}
 	r.count(PrepareName, o)
 	r.mu.Lock()
@@ -97,4 +101,16 @@ func (r *Runner) runPreparation(ctx context.Context, p preparation) {
 		klog.V(1).InfoS("Ran a command", "command", PrepareName, "took", o.took, "published", len(output))
 	}
 	r.Prepared()
+}
+
+// checkOutput returns why a lease has no room for an output, of which there may be more.
+func checkOutput(output string, more bool) error {
+	if more {
+		return fmt.Errorf("it printed more than the %d bytes that a node may publish", MostOutput)
+	}
+	quoted, err := json.Marshal(output)
+	if err == nil && len(quoted) > mostQuoted {
+		err = fmt.Errorf("its output takes %d bytes as JSON, and a node may publish %d: print fewer characters that JSON escapes", len(quoted), mostQuoted)
+	}
+	return err
 }

@@ -154,3 +154,23 @@ func TestProcessEndsWithItsContext(t *testing.T) {
 		t.Errorf("it ended with %+v", o)
 	}
 }
+
+// TestOutputFitsALease: JSON writes some bytes as six.
+func TestOutputFitsALease(t *testing.T) {
+	for _, c := range []struct {
+		output string
+		more   bool
+		want   string
+	}{
+		{"", false, ""},
+		{strings.Repeat("x", MostOutput), false, ""},
+		{strings.Repeat("x", MostOutput), true, "more than the 8192 bytes"},
+		{strings.Repeat("<", 2000), false, ""},
+		{strings.Repeat("<", 2100), false, "12602 bytes as JSON"},
+	} {
+		switch err := checkOutput(c.output, c.more); {
+		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%d bytes of %.1q: %v, want %q", len(c.output), c.output, err, c.want)
+		}
+	}
+}
