@@ -76,14 +76,20 @@ func (b *udp) Publish() subnet.Attrs { return b.host.Attrs(Type, b.MTU()) }
 // is answered there, and leaves the host no other way.
 func (b *udp) Host(own subnet.Lease) []netstate.Object {
 	var objects []netstate.Object
-	for _, o := range b.devices.Host(own, b.host, backend.OffloadAuto) {
+	devices := b.devices
+	for f := range devices {
+		if devices[f].Name != "" {
+			devices[f].UDP.Own = own.Subnets[f]
+		}
+	}
+	for _, o := range devices.Host(own, b.host, backend.OffloadAuto) {
 		s, isSetting := o.(netstate.Sysctl)
 		if _, checksums := netstate.TxChecksumOf(s.Path); isSetting && checksums {
 			continue // no interface computes the inner checksums
 		}
 		objects = append(objects, o)
 	}
-	for f, device := range b.devices {
+	for f, device := range devices {
 		if own.Subnets[f].IsValid() && device.Name != "" {
 			objects = append(objects, netstate.Route{Dst: b.pools[f], Link: device.Name})
 		}

@@ -62,12 +62,12 @@ func TestPublish(t *testing.T) {
 // TestHost checks the devices of each family, with their addresses, settings and routes.
 func TestHost(t *testing.T) {
 	four := []string{
-		"link tulle.udp tun mtu 1472 group 84 at 198.18.0.1:8285 network 10.5.0.0/16 source 10.5.0.0 up",
+		"link tulle.udp tun mtu 1472 group 84 at 198.18.0.1:8285 network 10.5.0.0/16 source 10.5.0.0 own 10.5.1.0/24 up",
 		"addr 10.5.1.0/32 dev tulle.udp",
 		"sysctl net/ipv4/conf/tulle.udp/forwarding=1", "sysctl net/ipv4/conf/tulle.udp/rp_filter=2",
 	}
 	six := []string{
-		"link tulle6.udp tun mtu 1452 group 84 at [fd00:18::1]:8285 network fd00:5::/48 source fd00:5:: up",
+		"link tulle6.udp tun mtu 1452 group 84 at [fd00:18::1]:8285 network fd00:5::/48 source fd00:5:: own fd00:5:0:1::/64 up",
 		"addr fd00:5:0:1::/128 dev tulle6.udp",
 		"sysctl net/ipv6/conf/tulle6.udp/disable_ipv6=0", "sysctl net/ipv6/conf/tulle6.udp/accept_ra=0",
 	}

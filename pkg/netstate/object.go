@@ -187,6 +187,9 @@ func (l Link) String() string {
 	}
 	if l.UDP != (UDP{}) {
 		fmt.Fprintf(&b, " at %s network %s source %s", l.UDP.Local, l.UDP.Network, l.UDP.Source)
+		if l.UDP.Own.IsValid() {
+			fmt.Fprintf(&b, " own %s", l.UDP.Own)
+		}
 	}
 	if l.Up {
 		return b.String() + " up"

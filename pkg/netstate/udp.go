@@ -9,12 +9,14 @@ import (
 // packets has it, not the kernel: it is zero while no program does.
 type UDP struct {
 	Local   netip.AddrPort // it receives packets there, and sends them from there
-	Network netip.Prefix   // inner packets come from its addresses and go to them
+	Network netip.Prefix   // inner packets go to its addresses
+	Own     netip.Prefix   // the host's subnet, from which no peer sends; may be invalid
 	Source  netip.Addr     // of ICMP errors
 }
 
 // UDPPeer is the far end of the packets to Prefix that go through a link of TunnelUDP.
-// Packets are accepted from the hosts of such peers alone.
+// Packets are accepted from the hosts of such peers alone, and those from Prefix from its
+// host alone.
 type UDPPeer struct {
 	Link     string
 	Prefix   netip.Prefix

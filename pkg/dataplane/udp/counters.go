@@ -14,7 +14,7 @@ const (
 
 	// Packets from other hosts:
 	Stranger // no peer has the address that it came from
-	Foreign  // its inner addresses are outside the network
+	Foreign  // its source is another host's, or its destination outside the network
 	Overflow // it came faster than it was read
 	Unwanted // the kernel did not take it, as while the device is down
 	reasons

@@ -141,9 +141,9 @@ func TestPortIsNotShared(t *testing.T) {
 	a.pod.Ping(t, "", b.podIP(), 100)
 }
 
-// TestPeerSendsFromItsOwnSubnet: no peer sends as another one, or as this host. ICMP
-// errors come from the network's address.
-func TestPeerSendsFromItsOwnSubnet(t *testing.T) {
+// TestNoPeerSendsAsAnotherHost: not as another peer, nor as this host. It sends from its
+// own subnet, from addresses that no host has, and from outside the network.
+func TestNoPeerSendsAsAnotherHost(t *testing.T) {
 	a, b := newHost(t, 1), newHost(t, 2)
 	connect(t, a, b)
 	a.want.Put(netstate.UDPPeer{Link: device, Prefix: netip.MustParsePrefix("10.5.3.0/24"), Endpoint: netip.MustParseAddrPort("198.18.0.3:8285")})
@@ -155,7 +155,7 @@ func TestPeerSendsFromItsOwnSubnet(t *testing.T) {
 			return err
 		}
 		defer conn.Close()
-		for _, source := range []string{"10.5.2.9", "10.5.3.2", "10.5.1.2", "10.5.9.9", "10.5.0.0", "10.5.2.9"} {
+		for _, source := range []string{"10.5.2.9", "10.5.3.2", "10.5.1.2", "10.5.9.9", "10.5.0.0", "192.0.2.1", "127.0.0.1", "0.0.0.0", "224.0.0.1", "10.5.2.9"} {
 			p := []byte{0x45, 19: 0} // a bare header
 			p[3], p[8], p[9] = 20, 64, 253
 			copy(p[12:], netip.MustParseAddr(source).AsSlice())
@@ -168,11 +168,26 @@ func TestPeerSendsFromItsOwnSubnet(t *testing.T) {
 	})
 	kerneltest.Eventually(t, time.Minute, func() error {
 		now := a.counts()
-		if foreign, in := now.Dropped[udp.Foreign]-before.Dropped[udp.Foreign], now.PacketsIn-before.PacketsIn; foreign != 3 || in < 3 {
+		if foreign, in := now.Dropped[udp.Foreign]-before.Dropped[udp.Foreign], now.PacketsIn-before.PacketsIn; foreign != 5 || in < 5 {
 			return fmt.Errorf("%d dropped, %d received", foreign, in)
 		}
 		return nil
 	})
+}
+
+// TestHostsOtherAddressesReachContainers: as of programs that bind to the host's address
+// between hosts, and of clients whose packets a host forwards without masquerading.
+func TestHostsOtherAddressesReachContainers(t *testing.T) {
+	a, b := newHost(t, 1), newHost(t, 2)
+	connect(t, a, b)
+	b.ns.IP(t, "addr add 192.0.2.1/32 dev lo")
+	a.ns.IP(t, "route add 192.0.2.1/32 via "+b.address().String())
+	for _, source := range []string{"10.5.2.0", b.address().String(), "192.0.2.1"} {
+		b.ns.Ping(t, source, a.podIP(), 100)
+	}
+	if c := a.counts(); c.Dropped[udp.Foreign] != 0 {
+		t.Errorf("it has counted %+v", c)
+	}
 }
 
 // TestLostDeviceIsReported, and the same device works again.

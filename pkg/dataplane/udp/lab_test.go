@@ -75,7 +75,7 @@ func (h *host) subnet() netip.Prefix {
 func (h *host) link() netstate.Link {
 	return netstate.Link{
 		Name: device, Kind: netstate.TunnelUDP, MTU: 1472, Group: netstate.Mark, Up: true,
-		UDP: netstate.UDP{Local: netip.AddrPortFrom(h.address(), 8285), Network: netip.MustParsePrefix("10.5.0.0/16"), Source: netip.MustParseAddr("10.5.0.0")},
+		UDP: netstate.UDP{Local: netip.AddrPortFrom(h.address(), 8285), Network: netip.MustParsePrefix("10.5.0.0/16"), Own: h.subnet(), Source: netip.MustParseAddr("10.5.0.0")},
 	}
 }
 

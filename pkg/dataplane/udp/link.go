@@ -14,12 +14,13 @@ import (
 
 // link is one link while its packets are moved.
 type link struct {
-	name        string
-	is          netstate.UDP
-	v6          bool
-	first, last packet.Addr // of the network
-	source      netip.Addr
-	complains   packet.Addr // source, from which peers send ICMP errors, too
+	name      string
+	is        netstate.UDP
+	v6        bool
+	network   span
+	own       span // of this host's containers; empty if there is none
+	source    netip.Addr
+	complains packet.Addr // source, from which peers send ICMP errors, too
 
 	closing atomic.Bool
 	table   atomic.Pointer[table]
@@ -44,7 +45,10 @@ const maxQueues = 8
 func openLink(l netstate.Link, queues int, peers *table, stopped func(*link, error)) (*link, error) {
 	is := &link{
 		name: l.Name, is: l.UDP, v6: l.UDP.Network.Addr().Is6(),
-		first: addrOf(l.UDP.Network.Addr()), last: lastOf(l.UDP.Network), source: l.UDP.Source,
+		network: spanOf(l.UDP.Network), source: l.UDP.Source,
+	}
+	if l.UDP.Own.IsValid() {
+		is.own = spanOf(l.UDP.Own)
 	}
 	if is.source.IsValid() {
 		is.complains = addrOf(is.source)
@@ -102,8 +106,8 @@ func (l *link) start(queues int, stopped func(*link, error)) error {
 	return nil
 }
 
-// inside reports whether an address is one of the network's.
-func (l *link) inside(a packet.Addr) bool { return !less(a, l.first) && !less(l.last, a) }
+// isOwn reports whether an address is one of this host's containers.
+func (l *link) isOwn(a packet.Addr) bool { return l.own != span{} && l.own.contains(a) }
 
 // moves reports whether the link still moves the packets of the device with its name.
 func (l *link) moves() bool {
@@ -147,6 +151,9 @@ func checkUDP(l netstate.Link) error {
 	}
 	if is.Source.IsValid() && is.Source.Is4() != is.Network.Addr().Is4() {
 		return fmt.Errorf("link %s: %w: the source %s is not of the network's family", l.Name, syscall.EINVAL, is.Source)
+	}
+	if is.Own.IsValid() && (is.Own != is.Own.Masked() || is.Own.Bits() < is.Network.Bits() || !is.Network.Contains(is.Own.Addr())) {
+		return fmt.Errorf("link %s: %w: the subnet %s is not one of the network %s", l.Name, syscall.EINVAL, is.Own, is.Network)
 	}
 	return nil
 }

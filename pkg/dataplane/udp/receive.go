@@ -135,7 +135,7 @@ func (r *receiver) forward(p []byte, from origin) {
 	}
 	source, destination := ip.Addresses(p)
 	from.source = source
-	if !r.link.inside(source) || !r.link.inside(destination) || !r.allowed(from) {
+	if !r.link.network.contains(destination) || !r.allowed(from) {
 		r.counters.drop(Foreign, 1)
 		return
 	}
@@ -146,13 +146,17 @@ func (r *receiver) forward(p []byte, from origin) {
 	r.merger.Add(p, ip)
 }
 
-// allowed reports whether a host may send packets with this source: one of its own
-// subnets, or that of ICMP errors. Most packets have the origin of the one before.
+// allowed reports whether a host may send packets with this source: any but those of other
+// hosts' subnets. A host also sends from its other addresses, and forwards what comes from
+// outside the network. Most packets have the origin of the one before.
 func (r *receiver) allowed(from origin) bool {
 	if from == r.last {
 		return true
 	}
-	if from.source != r.link.complains && !from.table.owns(from.host, from.source) {
+	if !routable(from.source, r.link.v6) {
+		return false
+	}
+	if from.source != r.link.complains && (r.link.isOwn(from.source) || from.table.elsewhere(from.host, from.source)) {
 		return false
 	}
 	r.last = from

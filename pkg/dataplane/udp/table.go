@@ -19,9 +19,9 @@ type table struct {
 
 // entry is a network and its endpoint.
 type entry struct {
-	first, last packet.Addr
-	endpoint    int32
-	around      int32 // the smallest network that contains this one, or negative
+	span
+	endpoint int32
+	around   int32 // the smallest network that contains this one, or negative
 }
 
 // newTable makes a table of networks and the endpoints that packets to them go to.
@@ -45,7 +45,7 @@ func newTable(peers map[netip.Prefix]netip.AddrPort) *table {
 			t.endpoints = append(t.endpoints, newEndpoint(at))
 			t.hosts[addrOf(at.Addr())] = struct{}{}
 		}
-		e := entry{first: addrOf(p.Addr()), last: lastOf(p), endpoint: index, around: int32(len(t.entries)) - 1}
+		e := entry{span: spanOf(p), endpoint: index, around: int32(len(t.entries)) - 1}
 		for e.around >= 0 && less(t.entries[e.around].last, e.first) {
 			e.around = t.entries[e.around].around
 		}
@@ -74,10 +74,28 @@ func (t *table) knows(host packet.Addr) bool {
 	return ok
 }
 
-// owns reports whether a host has an address: packets to it go there.
-func (t *table) owns(host, a packet.Addr) bool {
+// elsewhere reports whether an address belongs to another host: packets to it go there.
+func (t *table) elsewhere(host, a packet.Addr) bool {
 	e := t.find(a)
-	return e != nil && e.host == host
+	return e != nil && e.host != host
+}
+
+// span is the addresses of a network.
+type span struct{ first, last packet.Addr }
+
+func spanOf(p netip.Prefix) span { return span{addrOf(p.Addr()), lastOf(p)} }
+
+func (s span) contains(a packet.Addr) bool { return !less(a, s.first) && !less(s.last, a) }
+
+// routable reports whether an address can be that of a host, and packets from it cross
+// networks.
+func routable(a packet.Addr, v6 bool) bool {
+	if v6 {
+		const linkLocal, multicast = 0xfe80 >> 6, 0xff
+		return a.High != 0 && a.High>>54 != linkLocal && a.High>>56 != multicast
+	}
+	first := a.Low >> 24
+	return first != 0 && first != 127 && first < 224
 }
 
 func less(a, b packet.Addr) bool {

@@ -70,6 +70,21 @@ func TestNamesOfEndpoints(t *testing.T) {
 	}
 }
 
+// TestRoutableAddresses: no packet crosses networks from the others.
+func TestRoutableAddresses(t *testing.T) {
+	for s, want := range map[string]bool{
+		"10.5.0.0": true, "198.18.0.1": true, "223.255.255.255": true, "1.0.0.0": true, "169.254.1.1": true,
+		"0.0.0.0": false, "0.255.0.1": false, "127.0.0.1": false, "127.255.255.255": false, "224.0.0.1": false, "255.255.255.255": false,
+		"fd00::1": true, "2001:db8::1": true, "64:ff9b::1": true, "feff::1": true,
+		"::": false, "::1": false, "::ffff:192.0.2.1": false, "fe80::1": false, "febf::1": false, "ff02::1": false,
+	} {
+		ip := netip.MustParseAddr(s)
+		if got := routable(addrOf(ip), ip.Is6()); got != want {
+			t.Errorf("%s: %t", s, got)
+		}
+	}
+}
+
 func BenchmarkFind(b *testing.B) {
 	peers := make(map[netip.Prefix]netip.AddrPort)
 	for i := range 10000 {

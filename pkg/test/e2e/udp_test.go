@@ -173,7 +173,7 @@ func TestUDPTakesNothingFromStrangers(t *testing.T) {
 	const each = 20
 	w.send(stranger, one, each, good)
 	w.send(two, one, each, []byte{}, []byte{0x45}, good[:19], long, make([]byte, 1400), append([]byte{0x60}, make([]byte, 39)...))
-	w.send(two, one, each, ping(netip.MustParseAddr("192.0.2.1"), pod), ping(far, netip.MustParseAddr("198.18.0.1")), ping(netip.MustParseAddr("127.0.0.1"), pod), ping(pod, pod))
+	w.send(two, one, each, ping(netip.MustParseAddr("224.0.0.1"), pod), ping(far, netip.MustParseAddr("198.18.0.1")), ping(netip.MustParseAddr("127.0.0.1"), pod), ping(pod, pod))
 	w.send(two, one, each, old)
 	want := map[string]uint64{"stranger": each, "malformed": 6 * each, "foreign": 4 * each, "expired": each}
 	w.eventually(func() error {
