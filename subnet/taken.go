@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+	"sort"
 )
 
 // taken holds the numbers of a pool's leased subnets. A pool that an IPv4 network can
@@ -56,7 +57,7 @@ func takenOf(p Pool, f Family, leases []Lease, skip func(*Lease) bool) *taken {
 
 // merge sorts spans and joins those that overlap or touch.
 func merge(spans []span) []span {
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.first, b.first) })
+	sort.Slice(spans, func(i, j int) bool { return spans[i].first < spans[j].first })
 	merged := spans[:0]
 	for _, s := range spans {
 		if n := len(merged); n > 0 && s.first <= merged[n-1].last+1 {

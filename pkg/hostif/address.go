@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"sort"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
@@ -39,7 +40,7 @@ func (s Spec) usableOf(l *netstate.HostLink, f subnet.Family, via netip.Addr) []
 			addrs = append(addrs, a)
 		}
 	}
-	slices.SortStableFunc(addrs, func(a, b netstate.HostAddr) int { return s.compare(a, b, f, via) })
+	sort.SliceStable(addrs, func(i, j int) bool { return s.compare(addrs[i], addrs[j], f, via) < 0 })
 	ips := make([]netip.Addr, len(addrs))
 	for i, a := range addrs {
 		ips[i] = a.Addr()

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"sort"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
@@ -249,12 +250,13 @@ func (s search) defaultRoutes() []netstate.DefaultRoute {
 			ways = append(ways, d)
 		}
 	}
-	slices.SortStableFunc(ways, func(a, b netstate.DefaultRoute) int {
+	sort.SliceStable(ways, func(i, j int) bool {
+		a, b := &ways[i], &ways[j]
 		return cmp.Or(
 			against(a.Down, b.Down),
 			cmp.Compare(a.Priority, b.Priority),
-			against(!s.leadsToLast(a), !s.leadsToLast(b)),
-		)
+			against(!s.leadsToLast(*a), !s.leadsToLast(*b)),
+		) < 0
 	})
 	return ways
 }

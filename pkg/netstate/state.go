@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -233,7 +234,9 @@ func (s *State) All() iter.Seq[Object] {
 
 // Sorted returns the objects in the order of their keys.
 func (s *State) Sorted() []Object {
-	return slices.SortedFunc(s.All(), func(a, b Object) int { return a.Key().Compare(b.Key()) })
+	all := slices.Collect(s.All())
+	sort.Slice(all, func(i, j int) bool { return all[i].Key().Compare(all[j].Key()) < 0 })
+	return all
 }
 
 // Equal reports whether both hold the same objects.

@@ -1,9 +1,9 @@
 package probe
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -30,10 +30,9 @@ func wrongClocks(all []clock) (off []string) {
 		return off
 	}
 	order := slices.Clone(all)
-	slices.SortFunc(order, func(a, b clock) int { return cmp.Compare(a.ahead, b.ahead) })
 	// Ours is one of them, with a difference of zero.
-	at, _ := slices.BinarySearchFunc(order, clock{}, func(a, b clock) int { return cmp.Compare(a.ahead, b.ahead) })
-	order = slices.Insert(order, at, clock{})
+	order = append(order, clock{})
+	sort.Slice(order, func(i, j int) bool { return order[i].ahead < order[j].ahead })
 	right := order[len(order)/2].ahead
 	if right.Abs() > drift {
 		off = append(off, fmt.Sprintf("this node's clock is %s most others; let NTP set it (timedatectl)", side(-right)))

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
@@ -172,7 +173,7 @@ func (d *Desired) contested() []netstate.Key {
 			keys = append(keys, k)
 		}
 	}
-	slices.SortFunc(keys, netstate.Key.Compare)
+	sort.Slice(keys, func(i, j int) bool { return keys[i].Compare(keys[j]) < 0 })
 	return keys
 }
 
