@@ -10,17 +10,17 @@ const MaxHeaders = 256
 
 // Splitter splits a packet that stands for many. The zero Splitter has nothing to split.
 type Splitter struct {
-	p         []byte
-	ip        Header
-	start     int // of the transport header
-	headers   int // the size of all headers
-	size      int // of a segment's payload
-	next      int // where the next payload begins
-	count     uint16
-	base      uint64 // the sum of the pseudo-header without the length
-	tcp, last bool
-	flags     byte   // of TCP
-	sequence  uint32 // of TCP
+	p        []byte
+	ip       Header
+	start    int // of the transport header
+	headers  int // the size of all headers
+	size     int // of a segment's payload
+	next     int // where the next payload begins
+	count    uint16
+	base     uint64 // the sum of the pseudo-header without the length
+	tcp      bool
+	flags    byte   // of TCP
+	sequence uint32 // of TCP
 }
 
 // Bits of TCP's flags.
