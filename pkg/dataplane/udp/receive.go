@@ -168,7 +168,7 @@ func (r *receiver) deliver(v packet.VNet, parts [][]byte) {
 	v.Write(&r.vnet)
 	r.out[0].Base = &r.vnet[0]
 	r.out[0].SetLen(len(r.vnet))
-	bytes := 0
+	bytes := (len(parts) - 1) * int(v.HeaderLength) // all parts but the first came with headers of their own
 	for i, p := range parts {
 		r.out[1+i].Base = &p[0]
 		r.out[1+i].SetLen(len(p))
