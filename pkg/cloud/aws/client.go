@@ -41,6 +41,9 @@ type Options struct {
 	Networks bool
 	// Agent is the user agent.
 	Agent string
+	// Beside, if set, is another Client in this process. Two Clients of one account and
+	// region share the budgets of Beside.
+	Beside *Client
 }
 
 // Client speaks to the API of one account in one region. It is safe for concurrent use.
@@ -99,8 +102,17 @@ func New(ctx context.Context, o Options) (*Client, error) {
 			to.Retryer, to.BaseEndpoint, to.HTTPClient = aws.NopRetryer{}, endpoint(o.Config, "servicequotas", to.BaseEndpoint), plain{to.HTTPClient}
 		}),
 	}
+	if c.sharesWith(o.Beside) {
+		c.limiter = o.Beside.limiter
+	}
 	c.batch = cloud.NewBatch(c.read)
 	return c, nil
+}
+
+// sharesWith reports whether AWS counts the requests of both Clients together. The process
+// has one identity, so the account differs only with another role.
+func (c *Client) sharesWith(o *Client) bool {
+	return o != nil && o.region == c.region && o.config.RoleARN == c.config.RoleARN
 }
 
 // Region returns the region of the Client's requests.

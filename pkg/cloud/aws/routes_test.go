@@ -356,3 +356,27 @@ func TestBurstStaysBelowTheLimitsOfAWS(t *testing.T) {
 		t.Errorf("%d calls", n)
 	}
 }
+
+// TestClientsOfAnAccountShareItsBudgets: two Clients have one limiter, unless they are in
+// different regions or have different roles.
+func TestClientsOfAnAccountShareItsBudgets(t *testing.T) {
+	_, c := newAccount(t)
+	for name, other := range map[string]struct {
+		config Config
+		shares bool
+	}{
+		"same":           {Config{Region: c.Region()}, true},
+		"another region": {Config{Region: "ap-south-1"}, false},
+		"another role":   {Config{Region: c.Region(), RoleARN: "arn:aws:iam::123456789012:role/other"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			beside, err := New(t.Context(), Options{Networks: true, Config: other.config, Share: 1, Agent: "test", Beside: c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if shares := beside.limiter == c.limiter; shares != other.shares {
+				t.Errorf("shares: %t", shares)
+			}
+		})
+	}
+}
