@@ -10,6 +10,7 @@ LEASES    ?= 1000,10000,50000
 NODES     ?= 10,50
 KUBE_NODES ?= 1000,5000
 NEW_NODES ?= 500,5000
+IMAGES    ?= 50
 CLOUD_NODES ?= 50,5000
 CLOUD_IDLE ?= 5m
 CLOUD_LATENCY ?= 20ms
@@ -165,9 +166,9 @@ bench-kube: root go flannel-deps ## whole daemons among many Nodes of a real con
 	go test -tags kube -c -o bin/e2e.test ./pkg/test/e2e
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestKubeScale$$' -test.timeout 120m -flannel -rounds 3 -beats 1m -peers $(KUBE_NODES)
 
-bench-controller: root go kube-deps ## podCIDRs for many Nodes at once and for one more, tulle-controller and kube-controller-manager in turns (NEW_NODES=500)
+bench-controller: root go kube-deps ## podCIDRs for many Nodes at once and for one more, tulle-controller and kube-controller-manager in turns (NEW_NODES=500, IMAGES=5: as new machines register)
 	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest
-	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchController$$' -test.timeout 120m -nodes $(NEW_NODES)
+	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchController$$' -test.timeout 120m -nodes $(NEW_NODES) -images $(IMAGES)
 
 bench-cloud: root go kube-deps ## Nodes of AWS initialised and routed, calls and memory, beside the AWS cloud controller manager (CCM_SOURCE=/a/git/repository, CLOUD_NODES=50, CLOUD_IDLE=2m, CLOUD_LATENCY=100ms, CLOUD_ROUTES=false)
 	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest

@@ -2,12 +2,16 @@ package kerneltest
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Spawn starts a command that ends with this process at the latest. Then it calls
@@ -63,6 +67,26 @@ func Launch(t testing.TB, namespace string, env []string, command ...string) *Pr
 
 // PID returns its process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Spent returns the processor time that the running process has used, to ten milliseconds.
+func (p *Process) Spent() time.Duration {
+	p.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	// The name of the program is in brackets, and may contain spaces and brackets.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	ticks := 0
+	for _, f := range fields[11:13] { // in user mode, and in the kernel
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			p.t.Fatalf("%s: %v", text, err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
 
 func (p *Process) signal(s syscall.Signal) {
 	p.t.Helper()

@@ -24,6 +24,12 @@ type Member struct {
 // Endpoint returns the member's URL for clients.
 func (m *Member) Endpoint() string { return m.config.Client }
 
+// Spent returns the processor time that the running member has used.
+func (m *Member) Spent() time.Duration {
+	m.cluster.t.Helper()
+	return m.running().Spent()
+}
+
 // Kill ends the member with SIGKILL.
 func (m *Member) Kill() { m.end(syscall.SIGKILL) }
 

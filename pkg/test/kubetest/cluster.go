@@ -218,6 +218,12 @@ func (c *Cluster) Thaw() {
 	c.server.Thaw()
 }
 
+// Spent returns the processor time that the API server has used.
+func (c *Cluster) Spent() time.Duration {
+	c.t.Helper()
+	return c.server.Spent()
+}
+
 // PID returns the process ID of the API server.
 func (c *Cluster) PID() int { return c.server.PID() }
 
