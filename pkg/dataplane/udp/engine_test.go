@@ -178,6 +178,48 @@ func TestNoPeerSendsAsAnotherHost(t *testing.T) {
 	})
 }
 
+// TestReplayedAndOversizedPackets: a datagram has no number, so each copy of one is a
+// packet, as in any IP network. What is larger than the device's MTU goes no further than
+// the kernel.
+func TestReplayedAndOversizedPackets(t *testing.T) {
+	a, b := newHost(t, 1), newHost(t, 2)
+	connect(t, a, b)
+	a.pod.Ping(t, "", b.podIP(), 100)
+	packet := func(size int) []byte {
+		p := make([]byte, size)
+		p[0], p[2], p[3], p[8], p[9] = 0x45, byte(size>>8), byte(size), 64, 253
+		copy(p[12:], netip.MustParseAddr("10.5.2.9").AsSlice())
+		copy(p[16:], netip.MustParseAddr(a.podIP()).AsSlice())
+		return p
+	}
+	before := a.counts()
+	const copies, largest = 5, 65507 // few enough for all fragments to wait in the kernel
+	b.ns.Do(t, func() error {
+		conn, err := net.Dial("udp", a.link().UDP.Local.String())
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		for range copies {
+			for _, size := range []int{20, 1472, 1473, 9000, largest} {
+				if _, err := conn.Write(packet(size)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	kerneltest.Eventually(t, time.Minute, func() error {
+		now := a.counts()
+		if in, lost := now.PacketsIn-before.PacketsIn, now.Total()-before.Total(); in+lost < 5*copies || in < 3*copies {
+			return fmt.Errorf("%d received, %d dropped: %+v", in, lost, now)
+		}
+		return nil
+	})
+	a.pod.Ping(t, "", b.podIP(), 1444)
+	transfer(t, b, a, 1<<20)
+}
+
 // TestHostsOtherAddressesReachContainers: as of programs that bind to the host's address
 // between hosts, and of clients whose packets a host forwards without masquerading.
 func TestHostsOtherAddressesReachContainers(t *testing.T) {
