@@ -50,12 +50,12 @@ func TestChecksumIsCompleted(t *testing.T) {
 		}
 		p := bytes.Clone(want)
 		put(p[int(v.ChecksumStart+v.ChecksumAt):], fold(ip.pseudo(p, len(p)-ip.Length)))
-		if !v.Complete(p) || !bytes.Equal(p, want) {
+		if !v.Complete(p, ip) || !bytes.Equal(p, want) {
 			t.Errorf("%+v: it is\n%x\nnot\n%x", s, p, want)
 		}
-		for _, start := range []uint16{uint16(len(p)), uint16(len(p) - 1), 65535} {
+		for _, start := range []uint16{0, uint16(ip.Length - 1), uint16(len(p)), uint16(len(p) - 1), 65535} {
 			v.ChecksumStart = start
-			if v.Complete(p) {
+			if v.Complete(p, ip) {
 				t.Errorf("a checksum from %d of %d bytes is complete", start, len(p))
 			}
 		}
@@ -187,7 +187,7 @@ func FuzzSplit(f *testing.F) {
 		ip.Complain(NoRoute, p, netip.MustParseAddr("10.5.1.0"), make([]byte, MaxComplaint))
 		ip.Complain(Expired, p, netip.MustParseAddr("fd00::1"), make([]byte, MaxComplaint))
 		ip.Age(p)
-		v.Complete(p)
+		v.Complete(p, ip)
 		total := 0
 		for _, part := range split(p, v) {
 			h, ok := Parse(part)

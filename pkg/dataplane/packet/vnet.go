@@ -52,14 +52,14 @@ func (v VNet) Write(b *[VNetSize]byte) {
 	n.PutUint16(b[8:], v.ChecksumAt)
 }
 
-// Complete computes the checksum that the sender has left out. It reports whether there is
-// room for it.
-func (v VNet) Complete(p []byte) bool {
+// Complete computes the checksum that the sender has left out of p, whose IP header is ip.
+// It reports whether there is room for it behind that header.
+func (v VNet) Complete(p []byte, ip Header) bool {
 	if !v.NeedsChecksum {
 		return true
 	}
 	from, at := int(v.ChecksumStart), int(v.ChecksumStart)+int(v.ChecksumAt)
-	if from >= len(p) || at+2 > len(p) {
+	if from < ip.Length || from >= len(p) || at+2 > len(p) {
 		return false
 	}
 	// What is there is the sum of the pseudo-header.

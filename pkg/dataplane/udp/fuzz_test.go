@@ -169,10 +169,14 @@ func checkHanded(t *testing.T, l *link, host packet.Addr, b []byte) {
 func FuzzSend(f *testing.F) {
 	for _, p := range fuzzSeeds() {
 		f.Add(append(make([]byte, packet.VNetSize), p...))
-		v := packet.VNet{NeedsChecksum: true, Kind: packet.UDP, SegmentSize: 1, ChecksumStart: 20, ChecksumAt: 6}
-		var header [packet.VNetSize]byte
-		v.Write(&header)
-		f.Add(append(header[:], p...))
+		for _, v := range []packet.VNet{
+			{NeedsChecksum: true, Kind: packet.UDP, SegmentSize: 1, ChecksumStart: 20, ChecksumAt: 6},
+			{NeedsChecksum: true}, // in the IP header
+		} {
+			var header [packet.VNetSize]byte
+			v.Write(&header)
+			f.Add(append(header[:], p...))
+		}
 	}
 	sink, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
 	if err != nil {

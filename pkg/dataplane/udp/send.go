@@ -115,7 +115,7 @@ func (s *sender) forward(h *held) {
 		return
 	}
 	if h.vnet.Kind == packet.Whole {
-		if !h.vnet.Complete(p) {
+		if !h.vnet.Complete(p, ip) {
 			s.counters.drop(Malformed, 1)
 			return
 		}
