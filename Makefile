@@ -18,9 +18,12 @@ CLOUD_ROUTES ?= true
 SOAK      ?= 30m
 KILLS     ?= 500
 SOAK_CLOUD ?= 1h
+SOAK_UDP  ?= 10m
 SEED      ?= 0
 HEAL      ?= all
 HEAL_SLOW ?= 5m
+TRAFFIC   ?= 1s
+ROUNDS    ?= 3
 
 # gRPC's tracing pages keep every exported method in the program: a fifth of its size.
 TAGS := grpcnotrace
@@ -42,7 +45,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-cloud soak soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-heal bench-kube bench-controller bench-cloud deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-cloud soak soak-udp soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-udp bench-heal bench-kube bench-controller bench-cloud deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -99,6 +102,9 @@ test-cloud: root go deps ## hosts in a VPC with the backend cloud, and tulle-con
 
 soak: root go deps ## 20 nodes under random faults for SOAK (30m)
 	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./pkg/test/e2e -v -soak $(SOAK)
+
+soak-udp: root go deps ## tulled moves packets of the backend udp at full load for SOAK_UDP (10m) while peers come and go
+	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestUDPSoak$$' ./pkg/test/e2e -v -udp-soak $(SOAK_UDP)
 
 soak-controller: go ## tulle-controller killed KILLS times (500) while Nodes come and go
 	go test -count=1 -timeout 1h -run '^TestKillsLoseAndDoubleNothing$$' ./pkg/cmd/tulle-controller -v -kills $(KILLS)
@@ -157,6 +163,10 @@ bench: root go deps ## a node against iproute2 in batch mode, and whole daemons,
 bench-flannel: root go flannel-deps ## whole daemons from their start, tulled and flanneld turn by turn
 	go test -c -o bin/e2e.test ./pkg/test/e2e
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 120m -flannel -peers $(LEASES)
+
+bench-udp: root go flannel-deps ## what tunnels carry between two hosts, with the processors that takes: udp beside flanneld's, vxlan and no tunnel (TRAFFIC=1s, ROUNDS=3)
+	go test -c -o bin/e2e.test ./pkg/test/e2e
+	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestBenchTraffic$$' -test.timeout 60m -traffic $(TRAFFIC) -traffic-rounds $(ROUNDS)
 
 bench-heal: root go deps ## what is lost while another program keeps changing things, by thing and rate (HEAL='route deleted', HEAL_SLOW=1m)
 	go test -c -o bin/e2e.test ./pkg/test/e2e

@@ -19,6 +19,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
+	"github.com/tulle-net/tulle/pkg/test/traffictest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -30,6 +31,7 @@ var tulled clustertest.Command
 
 func TestMain(m *testing.M) {
 	etcdtest.Main()
+	traffictest.Main()
 	// Parallel tests mostly wait: for daemons that notice a fault, and for leases that end. So
 	// more of them run at once than there are processors. -parallel says otherwise.
 	if err := flag.Set("test.parallel", "4"); err != nil {

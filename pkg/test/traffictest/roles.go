@@ -26,8 +26,8 @@ func ended() context.Context {
 	return ctx
 }
 
-// patience is how long a receiver may take to listen.
-const patience = 10 * time.Second
+// patience is how long a receiver may take to listen, or to take anything of a stream.
+const patience = time.Minute
 
 // dial connects as soon as a receiver listens.
 func dial(network, address string) (net.Conn, error) {
@@ -44,7 +44,7 @@ func dial(network, address string) (net.Conn, error) {
 const chunk = 256 << 10
 
 // tcpSink receives streams until its input ends, and prints how many bytes, and in which
-// time.
+// time. What is still on its way then does not count.
 func tcpSink(j job) error {
 	l, err := net.Listen("tcp", j.Address)
 	if err != nil {
@@ -52,7 +52,6 @@ func tcpSink(j job) error {
 	}
 	ctx := ended()
 	context.AfterFunc(ctx, func() { l.Close() })
-	var all sync.WaitGroup
 	var bytes atomic.Int64
 	var begin time.Time
 	for {
@@ -63,8 +62,7 @@ func tcpSink(j job) error {
 		if begin.IsZero() {
 			begin = time.Now()
 		}
-		all.Go(func() {
-			defer c.Close()
+		go func() {
 			b := make([]byte, chunk)
 			for {
 				n, err := c.Read(b)
@@ -73,9 +71,8 @@ func tcpSink(j job) error {
 					return
 				}
 			}
-		})
+		}()
 	}
-	all.Wait()
 	_, err = fmt.Println(bytes.Load(), time.Since(begin).Seconds())
 	return err
 }
@@ -95,15 +92,19 @@ func tcpSend(j job) error {
 	return errs
 }
 
-// stream writes to one connection until the time is over.
+// stream writes to one connection until the time is over. Then it drops what is not sent.
 func stream(j job) error {
 	c, err := dial("tcp", j.Address)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if err := c.(*net.TCPConn).SetLinger(0); err != nil {
+		return err
+	}
 	b := make([]byte, chunk)
 	for end := time.Now().Add(time.Duration(j.Seconds * float64(time.Second))); time.Now().Before(end); {
+		_ = c.SetWriteDeadline(time.Now().Add(patience))
 		if _, err := c.Write(b); err != nil {
 			return err
 		}

@@ -97,15 +97,26 @@ func (p *process) wait(t testing.TB, numbers ...any) {
 // during d.
 func TCP(t testing.TB, from, to *kerneltest.NS, address string, streams int, d time.Duration) float64 {
 	t.Helper()
+	return StartTCP(t, from, to, address, streams, d)()
+}
+
+// StartTCP starts streams, and returns a function that waits until they have ended and
+// returns what TCP does. A stream that breaks, or carries nothing for a minute, fails the
+// test.
+func StartTCP(t testing.TB, from, to *kerneltest.NS, address string, streams int, d time.Duration) (wait func() float64) {
+	t.Helper()
 	const port = ":5001"
 	sink := start(t, to, job{Role: "tcp-sink", Address: address + port})
 	sender := start(t, from, job{Role: "tcp-send", Address: address + port, Streams: streams, Seconds: d.Seconds()})
-	sender.wait(t)
-	_ = sink.stop()
-	var received int64
-	var seconds float64
-	sink.wait(t, &received, &seconds)
-	return float64(received) * 8 / seconds
+	return func() float64 {
+		t.Helper()
+		sender.wait(t)
+		_ = sink.stop()
+		var received int64
+		var seconds float64
+		sink.wait(t, &received, &seconds)
+		return float64(received) * 8 / seconds
+	}
 }
 
 // UDP sends small packets at a rate during d. It returns how many were sent a second, and
