@@ -15,6 +15,7 @@ CLOUD_NODES ?= 50,5000
 CLOUD_IDLE ?= 5m
 CLOUD_LATENCY ?= 20ms
 CLOUD_ROUTES ?= true
+NETWORK_LATENCY ?= 100ms
 SOAK      ?= 30m
 KILLS     ?= 500
 SOAK_CLOUD ?= 1h
@@ -45,7 +46,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-cloud soak soak-udp soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-udp bench-heal bench-kube bench-controller bench-cloud deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-capi test-cloud soak soak-udp soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-udp bench-heal bench-kube bench-controller bench-cloud bench-network deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -97,6 +98,9 @@ test-azure: go ## the client of Azure against Microsoft's official fakes, which 
 test-ccm: root go kube-deps ## a cluster from the AWS cloud controller manager to tulle-controller, and back (CCM_SOURCE=/a/git/repository)
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 20m -tags kube,ccm -run '^TestCCM' $(TESTFLAGS) ./pkg/test/controllertest
 
+test-capi: root go kube-deps ## Clusters of Cluster API's core, which it builds, on networks of tulle-controller (CAPI_SOURCE=/a/git/repository, CAPA_SOURCE=/another)
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 20m -tags kube,capi -run '^TestCore' $(TESTFLAGS) ./pkg/test/controllertest
+
 test-cloud: root go deps ## hosts in a VPC with the backend cloud, and tulle-controller for them, from etcd alone
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 20m -tags cloud -run '^TestCloud' $(TESTFLAGS) ./pkg/test/e2e
 
@@ -119,14 +123,14 @@ lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	go vet -tags vm,flannel ./pkg/test/wireguardtest
 	go vet -tags kubelet ./pkg/test/kubelettest/...
 	go vet -tags aws ./pkg/cloud/aws/... ./pkg/awsnet/deploy
-	go vet -tags kube,ccm ./pkg/test/controllertest
+	go vet -tags kube,ccm,capi ./pkg/test/controllertest
 	go vet -tags cloud ./pkg/test/e2e
 	go tool staticcheck -tags vm,packages ./...
 	go tool staticcheck -tags kube,flannel,ginkgo ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go tool staticcheck -tags vm,flannel ./pkg/test/wireguardtest
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
 	go tool staticcheck -tags aws ./pkg/cloud/aws/... ./pkg/awsnet/deploy
-	go tool staticcheck -tags kube,ccm ./pkg/test/controllertest
+	go tool staticcheck -tags kube,ccm,capi ./pkg/test/controllertest
 	go tool staticcheck -tags cloud ./pkg/test/e2e
 	go mod tidy -diff
 	check=$$(go tool -n staticcheck) && cd pkg/test/gcewitness && go vet ./... && $$check ./... && go mod tidy -diff
@@ -183,6 +187,10 @@ bench-controller: root go kube-deps ## podCIDRs for many Nodes at once and for o
 bench-cloud: root go kube-deps ## Nodes of AWS initialised and routed, calls and memory, beside the AWS cloud controller manager (CCM_SOURCE=/a/git/repository, CLOUD_NODES=50, CLOUD_IDLE=2m, CLOUD_LATENCY=100ms, CLOUD_ROUTES=false)
 	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest
 	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchCloud$$' -test.timeout 120m -bench-cloud $(CLOUD_NODES) -bench-idle $(CLOUD_IDLE) -bench-latency $(CLOUD_LATENCY) -bench-routes=$(CLOUD_ROUTES)
+
+bench-network: root go kube-deps ## a network on AWS in three zones: time, calls and memory, beside Cluster API's AWS provider (CAPA_SOURCE=/a/git/repository, NETWORK_LATENCY=100ms)
+	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest
+	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchNetwork$$' -test.timeout 60m -bench-network -bench-network-latency $(NETWORK_LATENCY)
 
 release: go ## archives for all kinds of processors, in bin/release (VERSION=v1.2.3, ARCHES='amd64 arm64')
 	VERSION=$(VERSION) dist/release/build.sh bin/release

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os/exec"
 	"slices"
@@ -46,11 +47,22 @@ type networkLab struct {
 
 func newNetworkLab(t testing.TB) *networkLab {
 	t.Helper()
+	return newNetworkLabWith(t, (*networkLab).openDefinitions)
+}
+
+// newNetworkLabWith returns a networkLab with the CustomResourceDefinitions that define adds.
+func newNetworkLabWith(t testing.TB, define func(*networkLab)) *networkLab {
+	t.Helper()
 	l := &networkLab{lab: newLab(t), aws: awstest.New(t)}
 	l.account = l.ServiceAccount("kube-system", "network-controller", networkRules...)
+	define(l)
+	return l
+}
+
+// openDefinitions adds Clusters and AWSClusters of the newer contract.
+func (l *networkLab) openDefinitions() {
 	l.define("cluster.x-k8s.io", "Cluster", "clusters", nil)
 	l.define(awscluster.Group, awscluster.Kind, "awsclusters", map[string]string{"cluster.x-k8s.io/v1beta2": "v1beta2"})
-	return l
 }
 
 // define adds a resource with the subresource status, which accepts everything.
@@ -75,6 +87,12 @@ func (l *networkLab) define(group, kind, plural string, labels map[string]string
 // cluster creates a Cluster and its AWSCluster.
 func (l *networkLab) cluster(name string) {
 	l.t.Helper()
+	l.clusterWith(name, map[string]any{"region": awstest.Region, "network": map[string]any{"vpc": map[string]any{"cidrBlock": "10.0.0.0/16", "availabilityZoneUsageLimit": 2}}})
+}
+
+// clusterWith creates a Cluster, and its AWSCluster with a spec.
+func (l *networkLab) clusterWith(name string, spec map[string]any) {
+	l.t.Helper()
 	var made struct{ Metadata struct{ UID string } }
 	l.Do(http.MethodPost, clustersPath, map[string]any{
 		"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": map[string]any{"name": name},
@@ -85,7 +103,7 @@ func (l *networkLab) cluster(name string) {
 		"metadata": map[string]any{"name": name, "ownerReferences": []any{
 			map[string]any{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": name, "uid": made.Metadata.UID},
 		}},
-		"spec": map[string]any{"region": awstest.Region, "network": map[string]any{"vpc": map[string]any{"cidrBlock": "10.0.0.0/16", "availabilityZoneUsageLimit": 2}}},
+		"spec": spec,
 	}, nil)
 }
 
@@ -113,6 +131,8 @@ type network struct {
 	Metadata struct {
 		Finalizers      []string
 		ResourceVersion string
+		Labels          map[string]string
+		OwnerReferences []owner
 	}
 	Spec struct {
 		Endpoint struct {
@@ -123,12 +143,36 @@ type network struct {
 	Status struct {
 		Ready          bool
 		Initialization struct{ Provisioned bool }
-		FailureDomains []struct {
-			Name         string
-			ControlPlane bool
-		}
-		Conditions []struct{ Type, Status, Reason, Message string }
+		FailureDomains domains
+		Conditions     []struct{ Type, Status, Reason, Message string }
 	}
+}
+
+type owner struct{ Kind, Name, UID string }
+
+// domains are failure domains, in the form of either contract.
+type domains []domain
+
+type domain struct {
+	Name         string
+	ControlPlane bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *domains) UnmarshalJSON(text []byte) error {
+	var list []domain
+	if json.Unmarshal(text, &list) == nil {
+		*d = list
+		return nil
+	}
+	var byName map[string]domain
+	if err := json.Unmarshal(text, &byName); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		*d = append(*d, domain{name, byName[name].ControlPlane})
+	}
+	return nil
 }
 
 func (l *networkLab) network(name string) (n network, err error) {
@@ -156,7 +200,7 @@ func (l *networkLab) provisioned(name string) (n network) {
 		if n, err = l.network(name); err != nil {
 			return err
 		}
-		if !n.Status.Ready || !n.Status.Initialization.Provisioned || n.Spec.Endpoint.Host == "" || n.Spec.Endpoint.Port != 6443 {
+		if !n.Status.Ready || n.Spec.Endpoint.Host == "" || n.Spec.Endpoint.Port != 6443 {
 			return fmt.Errorf("%+v", n)
 		}
 		return n.is("Ready", "True")
@@ -228,7 +272,7 @@ func TestNetworkOfACluster(t *testing.T) {
 
 	p := l.run("--leader-elect=false")
 	n := l.provisioned("prod")
-	if len(n.Status.FailureDomains) != 2 || !n.Status.FailureDomains[0].ControlPlane || !slices.Contains(n.Metadata.Finalizers, awscluster.Finalizer) {
+	if !n.Status.Initialization.Provisioned || len(n.Status.FailureDomains) != 2 || !n.Status.FailureDomains[0].ControlPlane || !slices.Contains(n.Metadata.Finalizers, awscluster.Finalizer) {
 		t.Errorf("%+v", n)
 	}
 	t.Logf("%d calls to build", len(l.aws.Calls()))

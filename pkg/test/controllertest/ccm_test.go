@@ -18,7 +18,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
-	"github.com/tulle-net/tulle/pkg/test/ccmtest"
+	"github.com/tulle-net/tulle/pkg/test/sourcetest"
 )
 
 // ccmLab is a cluster on AWS whose controllers are the AWS cloud controller manager or
@@ -33,12 +33,12 @@ type ccmLab struct {
 
 func newCCMLab(t *testing.T, nodes int) *ccmLab {
 	t.Helper()
-	other, err := ccmtest.Find()
+	other, err := sourcetest.CCM.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if other == "" {
-		t.Fatal("this test needs the AWS cloud controller manager: make test-ccm " + ccmtest.Hint)
+		t.Fatal("this test needs the AWS cloud controller manager: make test-ccm " + sourcetest.CCM.Hint())
 	}
 	// The other program's SDK loses the answers of a server that is much faster than AWS.
 	l := &ccmLab{lab: newLab(t), cloudAccount: fakeAccount(t, nodes, 10*time.Millisecond), other: other}

@@ -192,7 +192,7 @@ func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	c.calls[action]++
 	c.mu.Unlock()
-	if action == "GetServiceQuota" {
+	if action == "GetServiceQuota" && bytes.Contains(body, []byte("L-93826ACB")) {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
 		fmt.Fprint(w, `{"Quota":{"ServiceCode":"vpc","QuotaCode":"L-93826ACB","Value":500}}`)
 		return

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
-	"github.com/tulle-net/tulle/pkg/test/ccmtest"
+	"github.com/tulle-net/tulle/pkg/test/sourcetest"
 	"github.com/tulle-net/tulle/pkg/test/tabletest"
 )
 
@@ -68,13 +68,13 @@ func TestBenchCloud(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := ccmtest.Find()
+	other, err := sourcetest.CCM.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var left []string
 	if other == "" {
-		left = append(left, "Only tulle-controller was measured; to measure the other program, set "+ccmtest.Hint+".")
+		left = append(left, "Only tulle-controller was measured; to measure the other program, set "+sourcetest.CCM.Hint()+".")
 	}
 	moto := *benchCloud != "" && hasMoto()
 	if *benchCloud != "" && !moto {
