@@ -46,12 +46,13 @@ type Given struct {
 // State is the state of an object: whether it can be used.
 type State string
 
-// The states. An Account does not contain objects that are deleted or terminated.
+// The states. An Account does not contain objects that are Gone. A reading of single objects may.
 const (
 	Usable   State = ""
 	Pending  State = "pending"
 	Failed   State = "failed"
 	Deleting State = "deleting"
+	Gone     State = "gone"
 )
 
 // Holder is a network interface, and the object that it belongs to.

@@ -270,3 +270,56 @@ func TestWaitsExpire(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 }
+
+// TestLostObjectsFailAtOnce: AWS may answer a creation with an object that is deleted, because it
+// remembers client tokens. Waiting for that would take a quarter of an hour.
+func TestLostObjectsFailAtOnce(t *testing.T) {
+	begin := func() (*apply.Run, []string) {
+		c := newClient(t)
+		r := apply.New(awsnet.Diff(c.owner, c.want(small), c.account.Read()))
+		for tasks := r.Next(8); len(tasks) > 0; tasks = r.Next(8) {
+			for _, task := range tasks {
+				made, err := c.Change(t.Context(), task.Call, task.Changes)
+				r.Ended(task, made, err)
+			}
+		}
+		ids := r.Waiting()
+		if len(ids) == 0 {
+			t.Fatal("nothing waits")
+		}
+		return r, ids
+	}
+	lost := func(r *apply.Run) (n int) {
+		for _, f := range r.Progress().Failed {
+			if _, is := errors.AsType[*apply.LostError](f.Err); !is || apply.IsWaitError(f.Err) {
+				t.Errorf("%v", f.Err)
+			}
+			n++
+		}
+		return n
+	}
+
+	r, ids := begin()
+	now := make(map[string]awsnet.Found)
+	for _, id := range ids {
+		now[id] = awsnet.Found{ID: id, State: awsnet.Gone}
+	}
+	if r.Saw(ids, now); lost(r) != len(ids) || !r.Progress().Over() {
+		t.Errorf("%+v", r.Progress())
+	}
+
+	// AWS shows nothing at all for two minutes, and for one of the objects it does in between.
+	r, ids = begin()
+	began := time.Now()
+	r.Saw(ids, nil)
+	r.Expire(began, nil)
+	r.Saw(ids, map[string]awsnet.Found{ids[0]: {ID: ids[0], State: awsnet.Pending}})
+	r.Expire(began.Add(100*time.Second), nil)
+	r.Saw(ids, nil)
+	if r.Expire(began.Add(119*time.Second), nil); lost(r) != 0 {
+		t.Errorf("%+v", r.Progress())
+	}
+	if r.Expire(began.Add(2*time.Minute), nil); lost(r) != len(ids)-1 {
+		t.Errorf("%+v", r.Progress())
+	}
+}

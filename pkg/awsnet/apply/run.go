@@ -52,6 +52,10 @@ type waiting struct {
 	gone bool
 	// since is when Expire first saw it waiting.
 	since time.Time
+	// missing is set if the last reading lacked an object that was created, and missed is when
+	// Expire first saw that.
+	missing bool
+	missed  time.Time
 }
 
 // New begins a Plan.
@@ -180,12 +184,21 @@ func (r *Run) Waiting() []string { return slices.Sorted(maps.Keys(r.waits)) }
 func (r *Run) Saw(ids []string, now map[string]awsnet.Found) {
 	for _, id := range ids {
 		w, waits := r.waits[id]
-		f, there := now[id]
+		f, shown := now[id]
+		there := shown && f.State != awsnet.Gone
 		switch {
 		case !waits:
 			continue
-		case w.gone && there, !w.gone && !there, !w.gone && f.State == awsnet.Pending:
+		case !w.gone && !shown:
+			w.missing = true
+			r.waits[id] = w
 			continue
+		case w.gone && there, !w.gone && f.State == awsnet.Pending:
+			w.missing, w.missed = false, time.Time{}
+			r.waits[id] = w
+			continue
+		case !w.gone && !there:
+			r.failed[w.step.StepID] = &LostError{w.step.Key, id}
 		case !w.gone && f.State != awsnet.Usable:
 			r.failed[w.step.StepID] = &WaitError{w.step.Key, id, fmt.Sprintf("is %s: %s; run again to replace it", f.State, strings.TrimSpace(f.Why)), nil}
 		default:
@@ -204,8 +217,12 @@ var limits = map[awsnet.Kind]time.Duration{
 	awsnet.KindNATGateway: 15 * time.Minute, awsnet.KindBalancer: 15 * time.Minute, awsnet.KindBastion: 10 * time.Minute,
 }
 
-// otherLimit is the limit of other kinds.
-const otherLimit = 5 * time.Minute
+const (
+	// otherLimit is the limit of other kinds.
+	otherLimit = 5 * time.Minute
+	// lostLimit is how long AWS may not show what it has created.
+	lostLimit = 2 * time.Minute
+)
 
 // Expire fails the steps that wait for longer than AWS needs. The caller calls it after each poll.
 // why is the error of that poll, or nil.
@@ -214,7 +231,15 @@ func (r *Run) Expire(at time.Time, why error) {
 		w := r.waits[id]
 		if w.since.IsZero() {
 			w.since = at
-			r.waits[id] = w
+		}
+		if w.missing && w.missed.IsZero() {
+			w.missed = at
+		}
+		r.waits[id] = w
+		if w.missing && at.Sub(w.missed) >= lostLimit {
+			r.failed[w.step.StepID] = &LostError{w.step.Key, id}
+			delete(r.waits, id)
+			continue
 		}
 		limit, has := limits[w.step.Key.Kind]
 		if !has {
@@ -253,6 +278,18 @@ func (e *WaitError) Unwrap() error { return e.Err }
 
 // IsWaitError reports whether err is a WaitError.
 func IsWaitError(err error) bool { _, is := errors.AsType[*WaitError](err); return is }
+
+// LostError says that an object does not exist although its creation succeeded: another program
+// deleted it, or AWS repeated the answer to an earlier creation with the same client token, whose
+// object is deleted. Another reading and plan helps.
+type LostError struct {
+	Key awsnet.Key
+	ID  string
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("%s %s does not exist any more, although AWS answered that it was created; creating another one", e.Key, e.ID)
+}
 
 // Progress is how far a Run is. It is a value that the Run does not change later.
 type Progress struct {

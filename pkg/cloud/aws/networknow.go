@@ -16,7 +16,7 @@ import (
 // NetworkNow returns the states of single objects of a network, by ID, for steps that
 // wait: objects of every kind that a reading may find pending or being deleted. It makes
 // one call for each kind, and one for each 20 load balancers. An object that the result
-// lacks does not exist. The objects lack the tags of load balancers, and attributes that
+// lacks does not exist, and neither does one that is Gone. The objects lack the tags of load balancers, and attributes that
 // need calls of their own.
 func (c *Client) NetworkNow(ctx context.Context, ids ...string) (map[string]awsnet.Found, error) {
 	kinds := make(map[string][]string)
@@ -102,6 +102,9 @@ var nowReads = map[string]func(*Client, context.Context, []string) ([]awsnet.Fou
 	},
 	"nat": func(c *Client, ctx context.Context, ids []string) ([]awsnet.Found, error) {
 		all, err := c.describeNATs(ctx, filter("nat-gateway-id", ids...))
+		for _, id := range all.gone {
+			all.found = append(all.found, awsnet.Found{ID: id, Object: awsnet.NATGateway{}, State: awsnet.Gone})
+		}
 		return all.found, err
 	},
 	"vpce": func(c *Client, ctx context.Context, ids []string) ([]awsnet.Found, error) {

@@ -43,6 +43,17 @@ func TestNetworkNowKnowsWhatPlansWaitFor(t *testing.T) {
 	}
 }
 
+// TestNetworkNowShowsWhatIsGone: AWS shows deleted NAT gateways for an hour.
+func TestNetworkNowShowsWhatIsGone(t *testing.T) {
+	l := newNetworkLab(t)
+	l.converge(threeZones)
+	id := l.find(l.ours(threeZones), awsnet.KindNATGateway, "").ID
+	l.do("DeleteNatGateway", "NatGatewayId", id)
+	if now, err := l.client.NetworkNow(t.Context(), id); err != nil || now[id].State != awsnet.Gone {
+		t.Errorf("%v %+v", err, now)
+	}
+}
+
 // TestCountsEndWithAChange: after a change, NetworkUsage counts again.
 func TestCountsEndWithAChange(t *testing.T) {
 	l := newNetworkLab(t)
