@@ -91,3 +91,13 @@ func (a *Authority) Write(f Files, host netip.Addr, lasts time.Duration, more ..
 		}
 	}
 }
+
+// Key returns the authority's private key, in PEM.
+func (a *Authority) Key() []byte {
+	a.t.Helper()
+	der, err := x509.MarshalECPrivateKey(a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+}

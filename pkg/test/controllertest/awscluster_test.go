@@ -53,7 +53,7 @@ func newNetworkLab(t testing.TB) *networkLab {
 // newNetworkLabWith returns a networkLab with the CustomResourceDefinitions that define adds.
 func newNetworkLabWith(t testing.TB, define func(*networkLab)) *networkLab {
 	t.Helper()
-	l := &networkLab{lab: newLab(t), aws: awstest.New(t)}
+	l := &networkLab{lab: newLabOf(t, kubetest.Options{ClientCA: true}), aws: awstest.New(t)}
 	l.account = l.ServiceAccount("kube-system", "network-controller", networkRules...)
 	define(l)
 	return l

@@ -3,7 +3,6 @@
 package controllertest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,24 +24,6 @@ func (l *networkLab) core(program string) *kerneltest.Process {
 		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields")
 	l.ends(p, "Cluster API's core")
 	return p
-}
-
-// coreCluster is what a test reads of a Cluster.
-type coreCluster struct {
-	Metadata struct{ UID string }
-	Spec     struct {
-		Endpoint struct {
-			Host string
-			Port int
-		} `json:"controlPlaneEndpoint"`
-	}
-	Status struct {
-		Initialization struct {
-			Provisioned bool `json:"infrastructureProvisioned"`
-		}
-		FailureDomains domains
-		Conditions     []struct{ Type, Status, Reason, Message string }
-	}
 }
 
 // TestCoreOfClusterAPI lets Cluster API's core take a Cluster to infrastructure that is ready, and
@@ -100,17 +81,9 @@ func (l *networkLab) takesACluster() {
 		"spec": map[string]any{"region": awstest.Region, "network": map[string]any{"vpc": map[string]any{"cidrBlock": "10.0.0.0/16"}}},
 	}, nil)
 	n := l.provisioned("prod")
-	var c coreCluster
-	read := func() error {
-		text, err := l.get(clustersPath + "/prod")
-		if err != nil {
-			return err
-		}
-		c = coreCluster{}
-		return json.Unmarshal([]byte(text), &c)
-	}
-	kerneltest.Eventually(l.t, 2*patience, func() error {
-		if err := read(); err != nil {
+	var c clusterState
+	kerneltest.Eventually(l.t, 2*patience, func() (err error) {
+		if c, err = l.state("prod"); err != nil {
 			return err
 		}
 		if !c.Status.Initialization.Provisioned || c.Spec.Endpoint.Host == "" || len(c.Status.FailureDomains) == 0 {
@@ -141,19 +114,9 @@ func (l *networkLab) takesACluster() {
 	l.Do(http.MethodDelete, clustersPath+"/prod", nil, nil)
 	l.gone("prod")
 	kerneltest.Eventually(l.t, patience, func() error {
-		if read() == nil {
+		if c, err := l.state("prod"); err == nil {
 			return fmt.Errorf("the Cluster is still there: %+v", c.Status.Conditions)
 		}
 		return nil
 	})
-}
-
-// is returns an error unless a condition of a Cluster has a status.
-func (c coreCluster) is(condition, status string) error {
-	for _, each := range c.Status.Conditions {
-		if each.Type == condition && each.Status == status {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s is not %s: %+v", condition, status, c.Status.Conditions)
 }

@@ -82,7 +82,13 @@ type lab struct {
 
 func newLab(t testing.TB, flags ...string) *lab {
 	t.Helper()
-	l := &lab{Cluster: kubetest.Start(t, kubetest.Options{Flags: flags}), t: t, names: make(map[string]bool)}
+	return newLabOf(t, kubetest.Options{Flags: flags})
+}
+
+// newLabOf returns a lab whose control plane has options.
+func newLabOf(t testing.TB, o kubetest.Options) *lab {
+	t.Helper()
+	l := &lab{Cluster: kubetest.Start(t, o), t: t, names: make(map[string]bool)}
 	l.account = l.ServiceAccount("kube-system", account, kubetest.ControllerRules...)
 	l.view = l.watch()
 	return l

@@ -100,6 +100,12 @@ func (k Token) Revoke() {
 // CAFile returns the path of the CA certificate that clients trust.
 func (c *Cluster) CAFile() string { return c.files.CA }
 
+// CAKey returns the private key of that certificate, in PEM.
+func (c *Cluster) CAKey() []byte {
+	c.t.Helper()
+	return c.signer.Key()
+}
+
 // Admin writes a kubeconfig for an admin, and returns its path.
 func (c *Cluster) Admin() string {
 	c.t.Helper()

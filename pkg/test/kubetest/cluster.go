@@ -55,6 +55,9 @@ type Options struct {
 	// Nodes adds what nodes need to run pods: all controllers, a scheduler, and the
 	// service kubernetes. Node IPAM runs only with ClusterCIDRs. It needs an Address.
 	Nodes bool
+	// ClientCA makes the API server accept client certificates of the authority that signs its
+	// own.
+	ClientCA bool
 }
 
 // Cluster is one control plane.
@@ -68,6 +71,7 @@ type Cluster struct {
 	options Options
 	dir     string
 	files   certtest.Files
+	signer  *certtest.Authority
 	// accounts is the path of the key that signs the tokens of service accounts.
 	accounts string
 	server   *kerneltest.Process
@@ -87,15 +91,18 @@ func Start(t testing.TB, o Options) *Cluster {
 		o.Address = loopback(t)
 	}
 	c := &Cluster{
-		t: t, options: o, dir: t.TempDir(), files: certtest.NewFiles(t), Etcd: etcdtest.Start(t, etcd),
+		t: t, options: o, dir: t.TempDir(), files: certtest.NewFiles(t), signer: certtest.New(t), Etcd: etcdtest.Start(t, etcd),
 		URL: "https://" + netip.AddrPortFrom(o.Address, Port).String(),
 	}
-	certtest.New(t).Write(c.files, o.Address, 24*time.Hour, serviceAddress)
+	c.signer.Write(c.files, o.Address, 24*time.Hour, serviceAddress)
 	c.accounts = c.serviceAccountKey()
 	tokens := c.write("tokens.csv", adminToken+`,admin,admin,"system:masters"`+"\n")
 	flags := []string{"--endpoint-reconciler-type=none"} // the service kubernetes cannot have a loopback address
 	if o.Nodes {
 		flags = []string{"--endpoint-reconciler-type=lease", "--kubelet-preferred-address-types=InternalIP"}
+	}
+	if o.ClientCA {
+		flags = append(flags, "--client-ca-file="+c.files.CA)
 	}
 	c.command = append([]string{
 		filepath.Join(bin, apiServer),
