@@ -81,6 +81,9 @@ func CheckIdentity(region, cluster, uid string) (problems []Problem) {
 func (c *checker) general() {
 	c.problems = append(c.problems, CheckIdentity(c.spec.Region, c.spec.Cluster, c.spec.UID)...)
 	c.tags("additionalTags", c.spec.AdditionalTags)
+	if p := c.spec.APIPort; p < 0 || p >= 1<<16 {
+		c.refuse("controlPlaneEndpoint.port", "%d; use 1 to 65535, or leave it out for %d", p, usualPort)
+	}
 }
 
 // mostTags leaves room for this program's tags. AWS allows 50.

@@ -150,13 +150,13 @@ func (c *checker) ports(field string, b BalancerSpec, f *Front) {
 			c.refuse(field+".healthCheckProtocol", "%.20q; use TCP, HTTP or HTTPS", *p)
 		}
 	}
-	h := Health{Protocol: protocol, Port: strconv.Itoa(apiPort), Interval: 5, Timeout: 4, Healthy: 2, Unhealthy: 6}
+	h := Health{Protocol: protocol, Port: strconv.Itoa(c.apiPort()), Interval: 5, Timeout: 4, Healthy: 2, Unhealthy: 6}
 	if protocol != "TCP" {
 		h.Path = "/readyz"
 	}
-	f.Ports = append(f.Ports, Port{Port: apiPort, IPv6: c.family(field+".targetGroupIPType", *f, b.TargetFamily), Health: c.health(field+".healthCheck", h, b.HealthCheck)})
+	f.Ports = append(f.Ports, Port{Port: c.apiPort(), IPv6: c.family(field+".targetGroupIPType", *f, b.TargetFamily), Health: c.health(field+".healthCheck", h, b.HealthCheck)})
 	if len(b.Listeners) > mostListeners-1 {
-		c.refuse(field+".additionalListeners", "%d listeners; AWS allows %d beside that of port %d", len(b.Listeners), mostListeners-1, apiPort)
+		c.refuse(field+".additionalListeners", "%d listeners; AWS allows %d beside that of port %d", len(b.Listeners), mostListeners-1, c.apiPort())
 		return
 	}
 	for i, l := range b.Listeners {

@@ -58,18 +58,27 @@ func rolesText() string {
 	return strings.Join(words, ", ")
 }
 
-const apiPort = 6443
+// usualPort is the port of API servers unless a Spec has another one.
+const usualPort = 6443
+
+// apiPort returns the port of the API servers.
+func (c *checker) apiPort() int {
+	if p := c.spec.APIPort; p > 0 && p < 1<<16 {
+		return p
+	}
+	return usualPort
+}
 
 func (c *checker) controlPlaneRules() []Ingress {
 	rules := append(c.cniRules(RoleControlPlane),
-		Ingress{Description: "Kubernetes API", Protocol: "tcp", From: apiPort, To: apiPort, Roles: []Role{RoleAPIServerLB, RoleControlPlane, RoleNode}},
+		Ingress{Description: "Kubernetes API", Protocol: "tcp", From: c.apiPort(), To: c.apiPort(), Roles: []Role{RoleAPIServerLB, RoleControlPlane, RoleNode}},
 		Ingress{Description: "etcd", Protocol: "tcp", From: 2379, To: 2379, Roles: []Role{RoleControlPlane}},
 		Ingress{Description: "etcd peer", Protocol: "tcp", From: 2380, To: 2380, Roles: []Role{RoleControlPlane}},
 		Ingress{Description: "Kubelet API", Protocol: "tcp", From: 10250, To: 10250, Roles: []Role{RoleControlPlane, RoleNode}},
 	)
 	for _, f := range c.net.Balancers {
 		for _, p := range f.Ports {
-			if p.Port != apiPort {
+			if p.Port != c.apiPort() {
 				rules = append(rules, Ingress{Description: fmt.Sprintf("Load balancer, port %d", p.Port), Protocol: "tcp", From: p.Port, To: p.Port, Roles: []Role{RoleAPIServerLB}})
 			}
 			if check := number16(p.Health.Port); check != 0 && check != p.Port {
@@ -124,7 +133,7 @@ func (c *checker) cniRules(role Role) (rules []Ingress) {
 // apiServerRules returns the rules of the balancers. If the Spec has none, every
 // address may connect.
 func (c *checker) apiServerRules() (rules []Ingress) {
-	api := Ingress{Description: "Kubernetes API", Protocol: "tcp", From: apiPort, To: apiPort}
+	api := Ingress{Description: "Kubernetes API", Protocol: "tcp", From: c.apiPort(), To: c.apiPort()}
 	restricted := false
 	for i, b := range []*BalancerSpec{c.spec.Balancer, c.spec.Secondary} {
 		if b != nil && len(b.Ingress) > 0 {
@@ -144,7 +153,7 @@ func (c *checker) apiServerRules() (rules []Ingress) {
 	if !restricted {
 		for _, p := range ports {
 			api.From, api.To, api.Blocks = p, p, c.anywhere()
-			if p != apiPort {
+			if p != c.apiPort() {
 				api.Description = fmt.Sprintf("Port %d", p)
 			}
 			rules = append(rules, api)

@@ -79,11 +79,25 @@ func ParseFile(data []byte) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("apiVersion %.60q, kind %.60q: a file needs apiVersion: %s and kind: %s", m.APIVersion, m.Kind, apiVersion, kind)
 	}
 	out, err := m.read()
+	if e := bytes.TrimSpace(m.Spec.Endpoint); err == nil && len(e) > 0 {
+		out.Spec.APIPort, err = portOf(e)
+	}
 	if out.UID == "" {
 		out.UID = nameUID(out.Namespace, out.Name)
 		out.Spec.UID = out.UID
 	}
 	return out, err
+}
+
+// portOf returns the port of a controlPlaneEndpoint, or 0.
+func portOf(endpoint []byte) (int, error) {
+	var e struct {
+		Port int `json:"port"`
+	}
+	if err := json.Unmarshal(endpoint, &e); err != nil {
+		return 0, fmt.Errorf("spec.controlPlaneEndpoint: %.200s; use {port: 6443}, or leave it out", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return e.Port, nil
 }
 
 // nameUID returns a UID, derived from its name, for a cluster that has none from an API

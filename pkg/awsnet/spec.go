@@ -8,6 +8,9 @@ type Spec struct {
 	// of the same name. Neither is part of the serialized spec.
 	Cluster string `json:"-"`
 	UID     string `json:"-"`
+	// APIPort is the port of the API servers, and of their load balancer; 6443 unless set. A
+	// Cluster has it in spec.clusterNetwork, and a file in spec.controlPlaneEndpoint.
+	APIPort int `json:"-"`
 
 	Region         string            `json:"region,omitempty"`
 	Partition      string            `json:"partition,omitempty"`

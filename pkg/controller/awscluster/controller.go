@@ -94,7 +94,7 @@ func New(e *controller.Engine, o Options) *Controller {
 		controller.Follow(e, controller.Feed[capi.Cluster, cluster]{
 			What: "clusters of " + []string{"v1beta1", "v1beta2"}[i], Client: o.Client, Path: path, Format: capi.Format, Optional: true,
 			Keep: func(o *capi.Cluster) (string, cluster) {
-				return o.Metadata.Key(), cluster{o.Paused(), o.Spec.Endpoint}
+				return o.Metadata.Key(), cluster{o.Paused(), o.Spec.Endpoint, o.Spec.Network.APIPort}
 			},
 			List:   func(all map[string]cluster) { c.versions[i] = all; c.join() },
 			Set:    func(key string, v cluster) { c.versions[i][key] = v; c.join(key) },

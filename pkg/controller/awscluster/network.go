@@ -67,6 +67,7 @@ type network struct {
 type cluster struct {
 	paused   bool
 	endpoint capi.Endpoint
+	port     int // of the API servers, or 0
 }
 
 // gateOf returns what keeps an AWSCluster from being worked on, and the name of its Cluster.
@@ -92,8 +93,9 @@ func (c *Controller) gateOf(s state) (Gate, string) {
 func (c *Controller) judge(n *network, now time.Time) {
 	c.claim(n, now)
 	gate, name := c.gateOf(n.state)
-	n.outer = c.clusters[n.Namespace+"/"+name].endpoint
-	j, problems := jobOf(n.state, name)
+	from := c.clusters[n.Namespace+"/"+name]
+	n.outer = from.endpoint
+	j, problems := jobOf(n.state, name, from.port)
 	if twin := c.twinOf(n); twin != "" {
 		problems = append(problems, awsnet.Problem{Field: field(NetworkAnnotation), Text: j.identity.String() + " is also the network of " + twin + "; remove the annotation from the one that was copied"})
 	}

@@ -45,9 +45,9 @@ type job struct {
 }
 
 // jobOf returns the network that an AWSCluster wants, or what is wrong with the object.
-// cluster is the name of the Cluster that owns it. What needs the zones of the region is
+// cluster is the name of the Cluster that owns it, and port that of its API servers. What needs the zones of the region is
 // checked when they are read.
-func jobOf(s state, cluster string) (job, []awsnet.Problem) {
+func jobOf(s state, cluster string, port int) (job, []awsnet.Problem) {
 	var problems []awsnet.Problem
 	refuse := func(field, text string, args ...any) {
 		problems = append(problems, awsnet.Problem{Field: field, Text: fmt.Sprintf(text, args...)})
@@ -68,7 +68,7 @@ func jobOf(s state, cluster string) (job, []awsnet.Problem) {
 	case j.end && cluster == "":
 		refuse(field(NetworkAnnotation), "it is missing, and no Cluster owns this object, so its network is not known; restore it, or remove the finalizer %s from a copy", Finalizer)
 	}
-	j.spec.Cluster, j.spec.UID = j.cluster, j.uid
+	j.spec.Cluster, j.spec.UID, j.spec.APIPort = j.cluster, j.uid, port
 	if s.err != nil {
 		refuse("spec", "%.400s; correct it", s.err)
 		return j, problems

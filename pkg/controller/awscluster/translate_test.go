@@ -78,7 +78,10 @@ func TestJobFollowsTheObject(t *testing.T) {
 			job: identity{"us-east-1", "prod", "u"}, problems: []string{"spec.controlPlaneEndpoint", `"a"`, "port 0", "set both"},
 		},
 	} {
-		j, problems := jobOf(stateOf(t, text), "prod")
+		j, problems := jobOf(stateOf(t, text), "prod", 8443)
+		if j.spec.APIPort != 8443 {
+			t.Errorf("%s: port %d", text, j.spec.APIPort)
+		}
 		if j.identity != want.job || j.sweep != want.sweep || j.spec.Cluster != want.job.cluster || j.spec.UID != want.job.uid {
 			t.Errorf("%s: %+v", text, j)
 		}
@@ -145,7 +148,7 @@ func FuzzObject(f *testing.F) {
 			return
 		}
 		_, s := keep(&o)
-		_, problems := jobOf(s, "prod")
+		_, problems := jobOf(s, "prod", 0)
 		for _, p := range problems {
 			if p.Field == "" || p.Text == "" || len(p.Text) > 2000 {
 				t.Errorf("%q: %+v", text, p)

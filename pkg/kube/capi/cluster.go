@@ -129,6 +129,10 @@ type ClusterSpec struct {
 	Endpoint       Endpoint  `json:"controlPlaneEndpoint"`
 	Infrastructure Reference `json:"infrastructureRef"`
 	ControlPlane   Reference `json:"controlPlaneRef"`
+	Network        struct {
+		// APIPort is the port of the API servers, or 0 for the usual one.
+		APIPort int `json:"apiServerPort"`
+	} `json:"clusterNetwork"`
 }
 
 // ClusterStatus is the status of a Cluster: the first two fields of v1beta1, and
