@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -63,7 +61,7 @@ func (s *settings) checkClusters(g *flags.Given) error {
 func alwaysWorks(*settings) *flags.Error { return nil }
 
 func (p *process) addAWSClusters() error {
-	p.accounts = &accounts{share: float64(p.settings.clusters.share) / 100, regions: make(map[string]*aws.Client)}
+	p.accounts = &accounts{share: float64(p.settings.clusters.share) / 100, regions: make(map[string]*regionClient), past: make(map[cloud.Call]int)}
 	c := awscluster.New(p.engine, awscluster.Options{
 		Client: p.client, Region: p.accounts.in, Period: p.settings.clusters.period, Preview: p.settings.mode == controller.ObserveMode, Event: p.engine.Event,
 	})
@@ -75,54 +73,6 @@ func (p *process) addAWSClusters() error {
 		r.say(c.Busy(), "network of a cluster is not ready", "networks of clusters are not ready", "the network of every cluster is ready")
 	})
 	return nil
-}
-
-// accounts are the clients of AWS by region. All have the same credentials.
-type accounts struct {
-	share float64
-
-	mu      sync.Mutex
-	regions map[string]*aws.Client
-}
-
-// in returns the client of a region.
-func (a *accounts) in(region string) (awscluster.Cloud, error) {
-	a.mu.Lock()
-	client := a.regions[region]
-	a.mu.Unlock()
-	if client != nil {
-		return account{client}, nil
-	}
-	made, err := aws.New(context.Background(), aws.Options{Networks: true, Config: aws.Config{Region: region}, Share: a.share, Agent: "tulle-controller/" + version})
-	if err != nil {
-		return nil, fmt.Errorf("region %s: %w", region, err)
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if client = a.regions[region]; client == nil { // another reading may have been faster
-		client = made
-		a.regions[region] = made
-		klog.InfoS("Using a region of AWS", "region", region)
-	}
-	return account{client}, nil
-}
-
-// Calls returns the requests in all regions.
-func (a *accounts) Calls() map[cloud.Call]int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	all := make(map[cloud.Call]int)
-	for _, client := range a.regions {
-		addCalls(all, client.Calls())
-	}
-	return all
-}
-
-// addCalls adds counts of requests.
-func addCalls(to, more map[cloud.Call]int) {
-	for call, n := range more {
-		to[call] += n
-	}
 }
 
 // account is AWS in one region, as the controller of networks has it.
