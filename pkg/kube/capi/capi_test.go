@@ -137,3 +137,37 @@ func FuzzCluster(f *testing.F) {
 		}
 	})
 }
+
+// TestMessagesOfConditionsFitTheContract: in v1beta1 an empty message is refused, and in v1beta2 a
+// missing one is. Conditions of other programs stay as they are.
+func TestMessagesOfConditionsFitTheContract(t *testing.T) {
+	c := Condition{Type: "Ready", Status: True, Reason: "Ready", Changed: "2026-01-02T03:04:05Z"}
+	for _, to := range []Contract{Beta1, Beta2, Beta1} {
+		c = c.Form(to, 3)
+		text, err := json.Marshal(c)
+		if has := strings.Contains(string(text), `"message":""`); err != nil || has != (to == Beta2) {
+			t.Errorf("%s: %s, %v", to, text, err)
+		}
+		var again Condition
+		if err := json.Unmarshal(text, &again); err != nil || again != c {
+			t.Errorf("%s: %+v became %+v, %v", to, c, again, err)
+		}
+	}
+	c.Message = "why"
+	if text, err := json.Marshal(c.Form(Beta1, 3)); err != nil || strings.Count(string(text), `"message":"why"`) != 1 {
+		t.Errorf("%s, %v", text, err)
+	}
+	for _, text := range []string{
+		`{"type":"A","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z"}`,
+		`{"type":"A","status":"True","lastTransitionTime":"2026-01-02T03:04:05Z","reason":"B","message":""}`,
+		`{"type":"A","status":"False","severity":"Info","lastTransitionTime":"2026-01-02T03:04:05Z","reason":"B","message":"c"}`,
+	} {
+		var other Condition
+		if err := json.Unmarshal([]byte(text), &other); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := json.Marshal(other); err != nil || string(again) != text {
+			t.Errorf("%s became %s, %v", text, again, err)
+		}
+	}
+}

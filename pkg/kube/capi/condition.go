@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -14,8 +15,38 @@ type Condition struct {
 	Severity string `json:"severity,omitempty"`
 	Observed int64  `json:"observedGeneration,omitempty"`
 	Changed  string `json:"lastTransitionTime"`
-	Reason   string `json:"reason"`
-	Message  string `json:"message"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
+	// blank is set if an empty message is there. The contract v1beta2 requires that, and v1beta1
+	// forbids it.
+	blank bool
+}
+
+// bare is a Condition that encoding/json reads and writes by its fields.
+type bare Condition
+
+// MarshalJSON implements json.Marshaler.
+func (c Condition) MarshalJSON() ([]byte, error) {
+	if !c.blank {
+		return json.Marshal(bare(c))
+	}
+	return json.Marshal(struct {
+		bare
+		Message string `json:"message"`
+	}{bare(c), c.Message})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Condition) UnmarshalJSON(text []byte) error {
+	var message struct{ Message *string }
+	if err := json.Unmarshal(text, (*bare)(c)); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &message); err != nil {
+		return err
+	}
+	c.blank = message.Message != nil && *message.Message == ""
+	return nil
 }
 
 // The states of a Condition.
@@ -61,6 +92,7 @@ func (c Condition) Form(to Contract, generation int64) Condition {
 	if len(c.Message) > longestMessage {
 		c.Message = strings.ToValidUTF8(c.Message[:longestMessage], "") + " …"
 	}
+	c.blank = to == Beta2 && c.Message == ""
 	if to == Beta2 {
 		c.Severity, c.Observed = "", generation
 		return c
