@@ -232,13 +232,16 @@ func (d *differ) deletions() {
 			d.doom(k, have)
 		}
 	}
+	twins := make(map[string]bool)
 	for _, have := range d.h.Twins {
 		d.doom(have.Object.Key(), have)
+		twins[have.ID] = true
 	}
 	// A foreign rule in a group to be deleted may name another group to be deleted. AWS
-	// refuses to delete the latter while the rule exists.
+	// refuses to delete the latter while the rule exists. The rules of twins name them by ID.
+	goes := func(r Ref) bool { return r.ID == "" && d.isDoomed(r.Key) || twins[r.ID] }
 	for _, f := range d.h.Foreign {
-		if r, is := f.Object.(Rule); is && r.Group.ID == "" && d.isDoomed(r.Owner.Key) && d.isDoomed(r.Group.Key) && r.Owner != r.Group {
+		if r, is := f.Object.(Rule); is && r.Group != (Ref{}) && goes(r.Owner) && goes(r.Group) && r.Owner != r.Group {
 			d.doom(f.Object.Key(), f)
 		}
 	}
