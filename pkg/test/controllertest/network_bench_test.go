@@ -28,8 +28,8 @@ var (
 const (
 	// syncPeriod is the time between two comparisons in the benchmark, and syncQuiet how long no
 	// call is made before a comparison counts as over.
-	syncPeriod = 30 * time.Second
-	syncQuiet  = 6 * time.Second
+	syncPeriod = 15 * time.Second
+	syncQuiet  = 4 * time.Second
 	// networkLimit is how long one network may take.
 	networkLimit = 6 * time.Minute
 )

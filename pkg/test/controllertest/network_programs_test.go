@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
+	"github.com/tulle-net/tulle/pkg/controller/awscluster"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/test/certtest"
 	"github.com/tulle-net/tulle/pkg/test/sourcetest"
@@ -109,6 +110,12 @@ func (l *networkLab) builds(program string, a *cloudAccount, flags ...string) *k
 // capa runs Cluster API's AWS provider with the controllers of networks and machines.
 func (l *networkLab) capa(program string, a *cloudAccount, flags ...string) *kerneltest.Process {
 	l.t.Helper()
+	// A webhook of the provider names this identity in each AWSCluster, and the provider itself
+	// assumes the name where no webhook runs.
+	l.Do(http.MethodPost, "/apis/"+awscluster.Group+"/v1beta2/awsclustercontrolleridentities", map[string]any{
+		"apiVersion": awscluster.Group + "/v1beta2", "kind": "AWSClusterControllerIdentity", "metadata": map[string]any{"name": "default"},
+		"spec": map[string]any{"allowedNamespaces": map[string]any{}},
+	}, nil)
 	services := make([]string, 0, 4)
 	for _, s := range []string{"ec2", "elasticloadbalancing", "tagging", "sts"} {
 		services = append(services, s+"="+a.url)
