@@ -32,7 +32,7 @@ var hostileValues = []string{
 	`{"PublicIP":"198.18.0.9","PublicIPv6":"fd00:18::9","BackendType":"udp","BackendData":null}`,
 	`{"PublicIP":"198.18.0.9","PublicIPv6":"fd00:18::9","BackendType":"extension","BackendData":"$(reboot) \u0000 ; ` + "`reboot`" + ` \n\" ' || reboot"}`,
 	`{"PublicIP":"198.18.0.9","BackendType":"extension","BackendData":["$(reboot)"]}`,
-	`{"PublicIP":"198.18.0.9","BackendType":"extension","BackendData":"` + strings.Repeat("x", 1<<20) + `"}`,
+	`{"PublicIP":"198.18.0.9","BackendType":"extension","BackendData":"` + strings.Repeat("x", 1<<14) + `"}`,
 	`{"PublicIP":"198.18.0.1","BackendType":"ipip"}`,                                                                   // this node
 	`{"PublicIP":"198.18.0.2","BackendType":"ipip"}`,                                                                   // another
 	`{"PublicIP":"198.18.0.255","BackendType":"ipip"}`,                                                                 // broadcast
