@@ -20,7 +20,8 @@ const regionIdle = 25 * time.Hour
 
 // accounts are the clients of AWS by region. All have the same credentials.
 type accounts struct {
-	share float64
+	share  float64
+	beside *aws.Client // of --cloud-provider=aws; nil without it
 
 	mu      sync.Mutex
 	regions map[string]*regionClient
@@ -38,7 +39,7 @@ func (a *accounts) in(region string) (awscluster.Cloud, error) {
 	if client := a.use(region, nil, time.Now()); client != nil {
 		return account{client}, nil
 	}
-	made, err := aws.New(context.Background(), aws.Options{Networks: true, Config: aws.Config{Region: region}, Share: a.share, Agent: "tulle-controller/" + version})
+	made, err := aws.New(context.Background(), aws.Options{Networks: true, Config: aws.Config{Region: region}, Share: a.share, Beside: a.beside, Agent: "tulle-controller/" + version})
 	if err != nil {
 		return nil, fmt.Errorf("region %s: %w", region, err)
 	}

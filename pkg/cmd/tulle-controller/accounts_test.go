@@ -50,3 +50,17 @@ func TestUnusedRegionsAreDropped(t *testing.T) {
 		t.Error("a dropped client is used")
 	}
 }
+
+// TestNetworksShareTheBudgetsOfTheCloud: in one region, AWS counts the requests of all
+// controllers together.
+func TestNetworksShareTheBudgetsOfTheCloud(t *testing.T) {
+	awstest.New(t).Setenv(t)
+	p, err := settingsOf(t, newCluster(t).flags("--cloud-provider=aws", "--cluster-name=prod", "--controllers=*,awscluster")...).connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	if of, is := p.cloud.(*aws.Client); !is || p.accounts.beside != of {
+		t.Errorf("%T, and the accounts are beside %p", p.cloud, p.accounts.beside)
+	}
+}

@@ -62,6 +62,7 @@ func alwaysWorks(*settings) *flags.Error { return nil }
 
 func (p *process) addAWSClusters() error {
 	p.accounts = &accounts{share: float64(p.settings.clusters.share) / 100, regions: make(map[string]*regionClient), past: make(map[cloud.Call]int)}
+	p.accounts.beside, _ = p.cloud.(*aws.Client)
 	c := awscluster.New(p.engine, awscluster.Options{
 		Client: p.client, Region: p.accounts.in, Period: p.settings.clusters.period, Preview: p.settings.mode == controller.ObserveMode, Event: p.engine.Event,
 	})
