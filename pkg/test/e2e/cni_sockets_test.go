@@ -36,17 +36,21 @@ func mirror(t *testing.T, path string, port uint16) {
 	}()
 }
 
+// lookFor limits a look's connect and its answer. TCP sends a lost SYN again
+// after one second: the machine drops packets of all namespaces when one of them floods it.
+const lookFor = 5 * time.Second
+
 // look returns the source address under which a mirror sees the namespace at path.
 func look(path string, at netip.AddrPort) (netip.Addr, error) {
 	var conn net.Conn
 	if err := clustertest.Inside(path, func() (err error) {
-		conn, err = net.DialTimeout("tcp", at.String(), time.Second)
+		conn, err = net.DialTimeout("tcp", at.String(), lookFor)
 		return err
 	}); err != nil {
 		return netip.Addr{}, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(lookFor)); err != nil {
 		return netip.Addr{}, err
 	}
 	text, err := io.ReadAll(conn)

@@ -203,14 +203,16 @@ func subnetsOf(h *clustertest.Host) (subnet.Pair[netip.Prefix], error) {
 	return env.Subnets, err
 }
 
-// key returns the key of a host's lease, from its env file.
-func (w *world) key(h *clustertest.Host) string {
+// key returns the key of a host's lease, from its env file. A new daemon programs the
+// kernel before it writes the file.
+func (w *world) key(h *clustertest.Host) (key string) {
 	w.t.Helper()
-	subnets, err := subnetsOf(h)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return subnet.FormatKey(subnets)
+	w.eventually(func() error {
+		subnets, err := subnetsOf(h)
+		key = subnet.FormatKey(subnets)
+		return err
+	})
+	return key
 }
 
 // eventually waits until f returns no error.
