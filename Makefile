@@ -46,7 +46,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-capi test-cloud soak soak-udp soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-udp bench-heal bench-kube bench-controller bench-cloud bench-network deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-capi test-cloud soak soak-udp soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-traffic bench-heal bench-kube bench-controller bench-cloud bench-network deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -168,7 +168,7 @@ bench-flannel: root go flannel-deps ## whole daemons from their start, tulled an
 	go test -c -o bin/e2e.test ./pkg/test/e2e
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestScale$$' -test.timeout 120m -flannel -peers $(LEASES)
 
-bench-udp: root go flannel-deps ## what tunnels carry between two hosts, with the processors that takes: udp beside flanneld's, vxlan and no tunnel (TRAFFIC=1s, ROUNDS=3)
+bench-traffic: root go flannel-deps ## what tunnels carry between two hosts, with the processors that takes: udp, flanneld's udp, vxlan, ipip, host-gw and no network in turns (TRAFFIC=1s, ROUNDS=3)
 	go test -c -o bin/e2e.test ./pkg/test/e2e
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestBenchTraffic$$' -test.timeout 60m -traffic $(TRAFFIC) -traffic-rounds $(ROUNDS)
 
@@ -184,9 +184,9 @@ bench-controller: root go kube-deps ## podCIDRs for many Nodes at once and for o
 	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest
 	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchController$$' -test.timeout 120m -nodes $(NEW_NODES) -images $(IMAGES)
 
-bench-cloud: root go kube-deps ## Nodes of AWS initialised and routed, calls and memory, beside the AWS cloud controller manager (CCM_SOURCE=/a/git/repository, CLOUD_NODES=50, CLOUD_IDLE=2m, CLOUD_LATENCY=100ms, CLOUD_ROUTES=false)
+bench-cloud: root go kube-deps ## Nodes of AWS initialised and routed, calls and memory, beside the AWS cloud controller manager (CCM_SOURCE=/a/git/repository, CLOUD_NODES=50, CLOUD_IDLE=2m, CLOUD_LATENCY=100ms, CLOUD_ROUTES=false, IMAGES=5: as new machines register)
 	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest
-	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchCloud$$' -test.timeout 120m -bench-cloud $(CLOUD_NODES) -bench-idle $(CLOUD_IDLE) -bench-latency $(CLOUD_LATENCY) -bench-routes=$(CLOUD_ROUTES)
+	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchCloud$$' -test.timeout 120m -bench-cloud $(CLOUD_NODES) -bench-idle $(CLOUD_IDLE) -bench-latency $(CLOUD_LATENCY) -bench-routes=$(CLOUD_ROUTES) -images $(IMAGES)
 
 bench-network: root go kube-deps ## a network on AWS in three zones: time, calls and memory, beside Cluster API's AWS provider (CAPA_SOURCE=/a/git/repository, NETWORK_LATENCY=100ms)
 	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest

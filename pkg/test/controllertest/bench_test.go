@@ -30,7 +30,7 @@ var (
 	benchNodes = flag.String("nodes", "", "numbers of Nodes to measure with, such as 500,5000; prints tables")
 	benchMore  = flag.Int("more", 100, "with -nodes: number of times that one more Node is created")
 	// A kubelet lists 50 images by default. Most of the 18 kB of such a Node are its images.
-	benchImages = flag.Int("images", 50, "with -nodes: number of images that each Node lists; a new machine has few")
+	benchImages = flag.Int("images", 50, "with -nodes or -bench-cloud: number of images that each Node lists; a new machine has few")
 )
 
 // benchNode returns a Node that lists as many images as the benchmark wants.

@@ -206,6 +206,6 @@ func reportCloud(to io.Writer, all []cloudMeasured, left []string) {
 			idle, callsText(m.idle), memory,
 		})
 	}
-	fmt.Fprintf(to, "\n%s, %d processors. A call to the account takes %v, except on moto. With routes to more than %d Nodes, tulle-controller runs with --aws-api-share=1000. Without a controller, bare PATCHes initialise the Nodes, %d of them in flight: what the API server can do.\n%s\n\n%s",
-		runtime.Version(), runtime.NumCPU(), *benchLatency, usualRoutes, patchers, strings.Join(left, "\n"), tabletest.Markdown(rows...))
+	fmt.Fprintf(to, "\n%s, %d processors. A Node has %.1f kB. A call to the account takes %v, except on moto. With routes to more than %d Nodes, tulle-controller runs with --aws-api-share=1000. Without a controller, bare PATCHes initialise the Nodes, %d of them in flight: what the API server can do.\n%s\n\n%s",
+		runtime.Version(), runtime.NumCPU(), float64(benchNode(0).Size())/1000, *benchLatency, usualRoutes, patchers, strings.Join(left, "\n"), tabletest.Markdown(rows...))
 }

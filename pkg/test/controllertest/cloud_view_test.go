@@ -126,7 +126,7 @@ func (l *lab) registerHomes(from int, homes ...home) (cidrs []string) {
 	var nodes []*corev1.Node
 	for i, at := range homes {
 		i += from
-		n := largeNode(i)
+		n := benchNode(i)
 		n.Name, n.Spec.ProviderID, n.Labels = at.name, "", map[string]string{"kubernetes.io/hostname": at.name}
 		n.Spec.PodCIDR = fmt.Sprintf("10.%d.%d.0/24", 64+i>>8, i&255)
 		n.Spec.PodCIDRs = []string{n.Spec.PodCIDR}
