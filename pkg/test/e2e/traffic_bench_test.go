@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	trafficTime   = flag.Duration("traffic", 0, "how long TestBenchTraffic sends each kind of traffic; prints a table of tunnels, with flanneld's udp")
+	trafficTime   = flag.Duration("traffic", 0, "how long TestBenchTraffic sends each kind of traffic; prints a table of backends, with flanneld's udp")
 	trafficRounds = flag.Int("traffic-rounds", 3, "with -traffic: number of measurements of each")
 )
 
@@ -40,7 +40,7 @@ type carried struct{ rate, cores float64 }
 // smallRates are tried from the lowest on, until packets are lost.
 var smallRates = []int{20000, 50000, 100000, 200000, 250000, 300000}
 
-// TestBenchTraffic measures what tunnels carry between two hosts of this machine: in
+// TestBenchTraffic measures what backends carry between two hosts of this machine: in
 // turns, so that what disturbs one disturbs all. Without -traffic it only shows that the
 // measurement works.
 func TestBenchTraffic(t *testing.T) {
@@ -57,10 +57,13 @@ func TestBenchTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		vxlan := tunnel(t, "vxlan", program, "Kernel in sync with all peers")
 		flanneld := tunnel(t, "udp", clustertest.Command{Argv: []string{flannel.Flanneld}}, "Running backend")
 		flanneld.name = "udp of flanneld"
-		paths = append(paths, flanneld, vxlan, hosts(t))
+		paths = append(paths, flanneld)
+		for _, backend := range []string{"vxlan", "ipip", "host-gw"} {
+			paths = append(paths, tunnel(t, backend, program, "Kernel in sync with all peers"))
+		}
+		paths = append(paths, hosts(t))
 	}
 	for range rounds {
 		for _, p := range paths {
