@@ -71,7 +71,7 @@ func (c *Client) Network(ctx context.Context, s NetworkScope) (awsnet.Account, e
 	if s.Count {
 		c.networks.counted(r.count)
 	}
-	settled := !s.Holders && !s.Count && !slices.ContainsFunc(a.Found, func(f awsnet.Found) bool { return f.State != awsnet.Usable })
+	settled := !s.Holders && !slices.ContainsFunc(a.Found, func(f awsnet.Found) bool { return f.State != awsnet.Usable })
 	c.networks.remember(r, settled, began)
 	return a, nil
 }

@@ -103,11 +103,12 @@ func (b *networkBook) recall(s NetworkScope) (*networkReading, int) {
 }
 
 // remember stores a reading, unless objects are still settling or a change has begun
-// since.
+// since. Later readings need not count to build on one that did.
 func (b *networkBook) remember(r *networkReader, settled bool, began time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := r.scope
+	s.Count = false
 	if !settled || b.running[r] {
 		delete(b.last, s)
 		return

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
@@ -37,6 +38,24 @@ func TestNetworkOfAnotherClusterStaysRemembered(t *testing.T) {
 	change(awsnet.Owner{Cluster: "prod", UID: "uid-1", Adopt: "vpc-0123"})
 	if n := cost(l.scope()); n <= mostIdle {
 		t.Errorf("after a change of its own, a reading takes %d calls", n)
+	}
+}
+
+// TestReadingThatCountsIsRemembered reads a network that has nothing to do with a scope that
+// counts. The next reading builds on it and does not count.
+func TestReadingThatCountsIsRemembered(t *testing.T) {
+	l := newNetworkLab(t)
+	l.converge(threeZones)
+	l.client = fastClient(t) // as after a restart
+	counting := l.scope()
+	counting.Count = true
+	want := l.read(counting)
+	before := total(l.client)
+	if got := l.read(l.scope()); !reflect.DeepEqual(got, want) {
+		t.Errorf("without counting: %+v, want %+v", got, want)
+	}
+	if n := total(l.client) - before; n > mostIdle {
+		t.Errorf("the second reading takes %d calls", n)
 	}
 }
 

@@ -84,7 +84,7 @@ func (a account) Zones(ctx context.Context) ([]awsnet.Zone, error) { return a.cl
 
 // Network implements awscluster.Cloud.
 func (a account) Network(ctx context.Context, s awscluster.Scope) (awsnet.Account, error) {
-	return a.client.Network(ctx, aws.NetworkScope{Owner: s.Owner, VPC: s.VPC, Balancers: true, Bastion: true, Carrier: s.Carrier, Holders: s.End})
+	return a.client.Network(ctx, aws.NetworkScope{Owner: s.Owner, VPC: s.VPC, Balancers: true, Bastion: s.Bastion, Carrier: s.Carrier, Count: s.Count, Holders: s.End})
 }
 
 // Usage implements awscluster.Cloud.

@@ -33,9 +33,11 @@ type Scope struct {
 	Owner awsnet.Owner
 	// VPC is the ID of a VPC that is not the cluster's own, or "".
 	VPC string
-	// Carrier is set unless the network never had carrier gateways since it was last read with
-	// them.
-	Carrier bool
+	// Carrier and Bastion are set unless the network never had carrier gateways, or a bastion,
+	// since it was last read with them.
+	Carrier, Bastion bool
+	// Count is set for the first reading, which is likely to be followed by Usage.
+	Count bool
 	// End is set for a deletion, which needs everything.
 	End bool
 }
@@ -75,8 +77,8 @@ type domain struct {
 	controlPlane bool
 }
 
-// known is whether a network was read whole, and whether it had carrier gateways then.
-type known struct{ whole, carrier bool }
+// known is whether a network was read whole, and what it had then or was to have.
+type known struct{ whole, carrier, bastion bool }
 
 // look reads a network, and plans what is left to do.
 func look(ctx context.Context, c Cloud, j job, k known) (s seen) {
@@ -98,7 +100,7 @@ func (s *seen) building(ctx context.Context, c Cloud, k known) error {
 	if s.problems = problems; len(problems) > 0 {
 		return nil
 	}
-	scope := Scope{Owner: n.Owner, VPC: n.VPCID, Carrier: !k.whole || k.carrier || hasCarrier(n)}
+	scope := Scope{Owner: n.Owner, VPC: n.VPCID, Carrier: !k.whole || k.carrier || hasCarrier(n), Bastion: !k.whole || k.bastion || n.Bastion != nil, Count: !k.whole}
 	s.whose = n.Owner
 	account, err := c.Network(ctx, scope)
 	if err != nil {
@@ -117,14 +119,18 @@ func (s *seen) building(ctx context.Context, c Cloud, k known) error {
 		s.short = awsnet.Headroom(s.plan, view.Want, use)
 	}
 	s.facts = factsOf(view)
+	s.known.whole = true
 	if scope.Carrier {
-		s.known = known{whole: true, carrier: s.facts.kinds[awsnet.KindCarrierGateway]}
+		s.known.carrier = s.facts.kinds[awsnet.KindCarrierGateway]
+	}
+	if scope.Bastion {
+		s.known.bastion = s.facts.kinds[awsnet.KindBastion]
 	}
 	return nil
 }
 
 func (s *seen) ending(ctx context.Context, c Cloud) error {
-	scope := Scope{Owner: s.job.owner(), Carrier: true, End: true}
+	scope := Scope{Owner: s.job.owner(), Carrier: true, Bastion: true, End: true}
 	if v := s.job.spec.Network.VPC; v.ID != "" && v.Tags[scope.Owner.Tag()] != "owned" {
 		scope.VPC = v.ID
 	} else {
