@@ -88,7 +88,7 @@ test-kubelet: root go kubelet-deps ## DaemonSet and controller on real nodes, in
 	CGO_ENABLED=1 go run ./pkg/test/testreport -count=1 -timeout 60m -tags kubelet $(TESTFLAGS) ./pkg/test/kubelettest
 
 test-aws: go moto ## clients of AWS, and the tests' own AWS, against moto_server
-	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 15m -tags aws -run '^TestMoto' $(TESTFLAGS) ./pkg/cloud/aws/... ./pkg/awsnet/deploy
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 15m -tags aws -run '^TestMoto' $(TESTFLAGS) ./pkg/cloud/aws/... ./pkg/awsdeploy
 
 # Only this target compiles Microsoft's fakes, a quarter of a million lines. vet reads them as compiled for the test: with -race.
 test-azure: go ## the client of Azure against Microsoft's official fakes, which it compiles (two minutes)
@@ -122,14 +122,14 @@ lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	go vet -tags kube,flannel,ginkgo ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go vet -tags vm,flannel ./pkg/test/wireguardtest
 	go vet -tags kubelet ./pkg/test/kubelettest/...
-	go vet -tags aws ./pkg/cloud/aws/... ./pkg/awsnet/deploy
+	go vet -tags aws ./pkg/cloud/aws/... ./pkg/awsdeploy
 	go vet -tags kube,ccm,capi ./pkg/test/controllertest
 	go vet -tags cloud ./pkg/test/e2e
 	go tool staticcheck -tags vm,packages ./...
 	go tool staticcheck -tags kube,flannel,ginkgo ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go tool staticcheck -tags vm,flannel ./pkg/test/wireguardtest
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...
-	go tool staticcheck -tags aws ./pkg/cloud/aws/... ./pkg/awsnet/deploy
+	go tool staticcheck -tags aws ./pkg/cloud/aws/... ./pkg/awsdeploy
 	go tool staticcheck -tags kube,ccm,capi ./pkg/test/controllertest
 	go tool staticcheck -tags cloud ./pkg/test/e2e
 	go mod tidy -diff

@@ -13,8 +13,8 @@ import (
 	"syscall"
 
 	"github.com/tulle-net/tulle/pkg/answer"
+	"github.com/tulle-net/tulle/pkg/awsdeploy"
 	"github.com/tulle-net/tulle/pkg/awsnet"
-	"github.com/tulle-net/tulle/pkg/awsnet/deploy"
 	"github.com/tulle-net/tulle/pkg/cloud/aws"
 	"github.com/tulle-net/tulle/pkg/flags"
 )
@@ -123,7 +123,7 @@ func (s settings) runNetwork(in io.Reader, out, log io.Writer) error {
 	if err := j.readSpec(); err != nil {
 		return err
 	}
-	if err := deploy.Check(j.spec); err != nil {
+	if err := awsdeploy.Check(j.spec); err != nil {
 		return j.ofFile(err)
 	}
 	// A signal ends the program while it reads the spec, and later only the calls in flight.
@@ -182,7 +182,7 @@ func readLimited(path string) ([]byte, error) {
 
 // ofFile names the file in an error about the spec.
 func (j *networkJob) ofFile(err error) error {
-	if _, is := errors.AsType[deploy.SpecError](err); is {
+	if _, is := errors.AsType[awsdeploy.SpecError](err); is {
 		return fmt.Errorf("-f %s: %w", j.network.file, err)
 	}
 	return err

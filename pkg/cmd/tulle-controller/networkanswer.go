@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 	"unicode"
 
+	"github.com/tulle-net/tulle/pkg/awsdeploy"
 	"github.com/tulle-net/tulle/pkg/awsnet"
-	"github.com/tulle-net/tulle/pkg/awsnet/deploy"
 )
 
 // networkAnswer is a network, what is left to do, and how a run of the command aws ended.
@@ -96,7 +96,7 @@ type networkFailure struct {
 }
 
 // newNetworkAnswer returns a network, and what is left to do.
-func newNetworkAnswer(s awsnet.Spec, v awsnet.View, h deploy.Headroom) networkAnswer {
+func newNetworkAnswer(s awsnet.Spec, v awsnet.View, h awsdeploy.Headroom) networkAnswer {
 	owner := awsnet.Owner{Cluster: s.Cluster, UID: s.UID}
 	a := networkAnswer{
 		Cluster: s.Cluster, UID: s.UID, Region: s.Region, Tag: owner.Tag() + "=owned", Calls: v.Plan.Calls(),

@@ -13,14 +13,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tulle-net/tulle/pkg/awsdeploy"
 	"github.com/tulle-net/tulle/pkg/awsnet"
-	"github.com/tulle-net/tulle/pkg/awsnet/deploy"
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
 // plan prints what apply would do.
 func (j *networkJob) plan(ctx context.Context) error {
-	d := deploy.New(j.client, deploy.Options{})
+	d := awsdeploy.New(j.client, awsdeploy.Options{})
 	v, err := d.Read(ctx, j.spec)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (j *networkJob) plan(ctx context.Context) error {
 // apply makes the account what the spec says.
 func (j *networkJob) apply(ctx context.Context) error {
 	w := newNetworkLog(j.log)
-	d := deploy.New(j.client, deploy.Options{Report: w.report, Called: w.called, AnyQuota: j.network.noQuota})
+	d := awsdeploy.New(j.client, awsdeploy.Options{Report: w.report, Called: w.called, AnyQuota: j.network.noQuota})
 	began := time.Now()
 	r, err := d.Build(ctx, j.spec)
 	return j.finish(r, err, began)
@@ -54,7 +54,7 @@ func (j *networkJob) apply(ctx context.Context) error {
 // destroy deletes the network, after a confirmation.
 func (j *networkJob) destroy(ctx context.Context) error {
 	w := newNetworkLog(j.log)
-	o := deploy.Options{Report: w.report, Called: w.called}
+	o := awsdeploy.Options{Report: w.report, Called: w.called}
 	if j.network.confirm != "" && j.network.confirm != j.spec.Cluster {
 		return &flags.Error{Flag: "--confirm", Value: j.network.confirm, Why: "the spec's cluster is " + j.spec.Cluster, Fix: "nothing was deleted; name the cluster whose network is to be deleted"}
 	}
@@ -62,7 +62,7 @@ func (j *networkJob) destroy(ctx context.Context) error {
 		o.Approve = j.ask
 	}
 	began := time.Now()
-	r, err := deploy.New(j.client, o).Destroy(ctx, deploy.EndOf(j.spec, j.network.leftovers))
+	r, err := awsdeploy.New(j.client, o).Destroy(ctx, awsdeploy.EndOf(j.spec, j.network.leftovers))
 	if _, refused := errors.AsType[*flags.Error](err); refused {
 		return err // the answer is written already
 	}
@@ -71,7 +71,7 @@ func (j *networkJob) destroy(ctx context.Context) error {
 
 // ask shows what would be deleted, and asks for the cluster's name. Without a terminal it refuses.
 func (j *networkJob) ask(ctx context.Context, v awsnet.View) error {
-	a := newNetworkAnswer(j.spec, v, deploy.Headroom{})
+	a := newNetworkAnswer(j.spec, v, awsdeploy.Headroom{})
 	if j.text() {
 		if err := a.write(j.out); err != nil {
 			return err
@@ -111,8 +111,8 @@ func isTerminal(at any) bool {
 }
 
 // finish writes how a run ended.
-func (j *networkJob) finish(r deploy.Result, err error, began time.Time) error {
-	a := newNetworkAnswer(j.spec, r.View, deploy.Headroom{})
+func (j *networkJob) finish(r awsdeploy.Result, err error, began time.Time) error {
+	a := newNetworkAnswer(j.spec, r.View, awsdeploy.Headroom{})
 	run := networkRun{Passes: r.Passes, Done: r.Done, Left: r.Left, Failed: []networkFailure{}, Seconds: time.Since(began).Seconds()}
 	for _, f := range r.Failed {
 		run.Failed = append(run.Failed, networkFailure{f.Step.Key.String(), string(f.Step.Verb), f.Err.Error()})
@@ -153,7 +153,7 @@ type networkLog struct {
 	mu    sync.Mutex
 	out   io.Writer
 	began time.Time
-	last  deploy.Progress
+	last  awsdeploy.Progress
 	said  string // the last line about waiting
 	at    time.Time
 }
@@ -169,18 +169,18 @@ func (w *networkLog) line(format string, args ...any) {
 }
 
 // report writes what a run waits for.
-func (w *networkLog) report(p deploy.Progress) {
+func (w *networkLog) report(p awsdeploy.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.last
 	w.last = p
 	text := ""
 	switch {
-	case p.Doing == deploy.Reading && before.Doing != deploy.Reading:
+	case p.Doing == awsdeploy.Reading && before.Doing != awsdeploy.Reading:
 		text = pick(p.Pass == 1, "reading the account", "reading the account again")
-	case p.Doing == deploy.Waiting:
+	case p.Doing == awsdeploy.Waiting:
 		text = "trying again: " + oneLine(p.Why)
-	case p.Doing == deploy.Applying && p.Plan.Calls == 0 && len(p.Plan.Waiting) > 0:
+	case p.Doing == awsdeploy.Applying && p.Plan.Calls == 0 && len(p.Plan.Waiting) > 0:
 		text = "waiting for " + strings.Join(p.Plan.Waiting, ", ")
 	}
 	if text == "" || text == w.said && time.Since(w.at) < quiet {
@@ -191,7 +191,7 @@ func (w *networkLog) report(p deploy.Progress) {
 }
 
 // called writes a call that ended.
-func (w *networkLog) called(c deploy.Called) {
+func (w *networkLog) called(c awsdeploy.Called) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	what := ""

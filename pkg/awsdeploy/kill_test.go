@@ -1,4 +1,4 @@
-package deploy_test
+package awsdeploy_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/tulle-net/tulle/pkg/awsnet/deploy"
+	"github.com/tulle-net/tulle/pkg/awsdeploy"
 )
 
 var everyCall = flag.Bool("every-call", false, "TestKilledAtAnyCall kills at every call, and not only at some")
@@ -26,7 +26,7 @@ func TestKilledAtAnyCall(t *testing.T) {
 	}
 	t.Logf("from call %d, each %d", first, step)
 	kills := 0
-	for at := first; l.cut(at, func(ctx context.Context, d *deploy.Deployer) error {
+	for at := first; l.cut(at, func(ctx context.Context, d *awsdeploy.Deployer) error {
 		_, err := d.Build(ctx, l.spec(oneZone))
 		return err
 	}); at += step {
@@ -36,8 +36,8 @@ func TestKilledAtAnyCall(t *testing.T) {
 	}
 	for at := first; ; at += step {
 		l.build(oneZone)
-		cut := l.cut(at, func(ctx context.Context, d *deploy.Deployer) error {
-			_, err := d.Destroy(ctx, deploy.EndOf(l.spec(oneZone), false))
+		cut := l.cut(at, func(ctx context.Context, d *awsdeploy.Deployer) error {
+			_, err := d.Destroy(ctx, awsdeploy.EndOf(l.spec(oneZone), false))
 			return err
 		})
 		l.destroy(oneZone)

@@ -1,4 +1,4 @@
-package deploy_test
+package awsdeploy_test
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/awsdeploy"
 	"github.com/tulle-net/tulle/pkg/awsnet"
-	"github.com/tulle-net/tulle/pkg/awsnet/deploy"
 	"github.com/tulle-net/tulle/pkg/cloud/aws"
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 	"github.com/tulle-net/tulle/pkg/retry"
@@ -30,7 +30,7 @@ type lab struct {
 	fake *awstest.Server
 
 	mu     sync.Mutex
-	called []deploy.Called
+	called []awsdeploy.Called
 }
 
 func newLab(t testing.TB) *lab {
@@ -52,9 +52,9 @@ func (l *lab) client() *aws.Client {
 }
 
 // fast are options of tests. Waits are short.
-func (l *lab) fast() deploy.Options {
+func (l *lab) fast() awsdeploy.Options {
 	ms := retry.Backoff{First: time.Millisecond, Last: 20 * time.Millisecond}
-	return deploy.Options{Poll: ms, Retry: ms, Patience: 30 * time.Second, Linger: 30 * time.Second, Called: func(c deploy.Called) {
+	return awsdeploy.Options{Poll: ms, Retry: ms, Patience: 30 * time.Second, Linger: 30 * time.Second, Called: func(c awsdeploy.Called) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.called = append(l.called, c)
@@ -62,7 +62,7 @@ func (l *lab) fast() deploy.Options {
 }
 
 // deployer returns a Deployer with a client of its own, as a new process has it.
-func (l *lab) deployer() *deploy.Deployer { return deploy.New(l.client(), l.fast()) }
+func (l *lab) deployer() *awsdeploy.Deployer { return awsdeploy.New(l.client(), l.fast()) }
 
 const (
 	oneZone    = "network: {vpc: {cidrBlock: 10.0.0.0/24, availabilityZoneUsageLimit: 1}}"
@@ -80,7 +80,7 @@ func (l *lab) spec(text string) awsnet.Spec {
 }
 
 // build builds a network, which must succeed.
-func (l *lab) build(spec string) deploy.Result {
+func (l *lab) build(spec string) awsdeploy.Result {
 	l.Helper()
 	r, err := l.deployer().Build(l.Context(), l.spec(spec))
 	if err != nil {
@@ -98,7 +98,7 @@ func (l *lab) build(spec string) deploy.Result {
 // destroy deletes a network, which must succeed, and checks that nothing is left.
 func (l *lab) destroy(spec string) {
 	l.Helper()
-	r, err := l.deployer().Destroy(l.Context(), deploy.EndOf(l.spec(spec), false))
+	r, err := l.deployer().Destroy(l.Context(), awsdeploy.EndOf(l.spec(spec), false))
 	if err != nil || !r.View.Done() {
 		l.Fatalf("%v %+v", err, r.View.Plan)
 	}
@@ -108,7 +108,7 @@ func (l *lab) destroy(spec string) {
 // wantNothing fails the test if the account has anything of a cluster.
 func (l *lab) wantNothing() {
 	l.Helper()
-	v, err := l.deployer().ReadEnd(l.Context(), deploy.EndOf(l.spec(threeZones), true))
+	v, err := l.deployer().ReadEnd(l.Context(), awsdeploy.EndOf(l.spec(threeZones), true))
 	if err != nil || !v.Done() || len(v.Holding.Foreign) > 0 {
 		l.Fatalf("left over: %+v %+v %v", v.Plan.Steps, v.Holding.Foreign, err)
 	}
@@ -139,7 +139,7 @@ func isChange(action string) bool {
 // failures returns the failures of a run.
 func failures(t testing.TB, err error) string {
 	t.Helper()
-	e, is := errors.AsType[*deploy.RunError](err)
+	e, is := errors.AsType[*awsdeploy.RunError](err)
 	if !is {
 		t.Fatalf("%v", err)
 	}
@@ -154,7 +154,7 @@ func failures(t testing.TB, err error) string {
 // cut ends a run at a call that changes something, as the death of its process does: AWS carries
 // the call out, its answer is lost, and nothing else reaches AWS. It returns false if the run made
 // fewer calls.
-func (l *lab) cut(at int, do func(context.Context, *deploy.Deployer) error) bool {
+func (l *lab) cut(at int, do func(context.Context, *awsdeploy.Deployer) error) bool {
 	l.Helper()
 	ctx, cancel := context.WithCancel(l.Context())
 	defer cancel()

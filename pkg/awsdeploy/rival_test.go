@@ -1,11 +1,11 @@
-package deploy_test
+package awsdeploy_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/tulle-net/tulle/pkg/awsdeploy"
 	"github.com/tulle-net/tulle/pkg/awsnet"
-	"github.com/tulle-net/tulle/pkg/awsnet/deploy"
 )
 
 // TestSecondNetworkOfTwoRunsIsDeleted: two runs at once may each build a network for one cluster.
@@ -40,7 +40,7 @@ func TestSecondNetworkOfTwoRunsIsDeleted(t *testing.T) {
 	if was, is := len(first.View.Holding.Ours), len(r.View.Holding.Ours); was != is || len(r.View.Holding.Foreign) > 0 {
 		t.Errorf("%d objects became %d, foreign are %+v", was, is, r.View.Holding.Foreign)
 	}
-	if _, err := l.deployer().Destroy(t.Context(), deploy.EndOf(l.spec(alone), false)); err != nil {
+	if _, err := l.deployer().Destroy(t.Context(), awsdeploy.EndOf(l.spec(alone), false)); err != nil {
 		t.Fatal(err)
 	}
 	l.wantNothing()

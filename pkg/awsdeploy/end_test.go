@@ -1,4 +1,4 @@
-package deploy_test
+package awsdeploy_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/awsdeploy"
 	"github.com/tulle-net/tulle/pkg/awsnet"
-	"github.com/tulle-net/tulle/pkg/awsnet/deploy"
 	"github.com/tulle-net/tulle/pkg/cloud/aws"
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 )
@@ -21,17 +21,17 @@ func TestUnreachableAPIEndsTheRunSoon(t *testing.T) {
 	l.fake.Inject(awstest.Fault{Reset: true})
 	o := l.fast()
 	o.Start, o.Patience = time.Millisecond, time.Hour
-	for name, run := range map[string]func(*deploy.Deployer) error{
-		"build": func(d *deploy.Deployer) error {
+	for name, run := range map[string]func(*awsdeploy.Deployer) error{
+		"build": func(d *awsdeploy.Deployer) error {
 			_, err := d.Build(t.Context(), l.spec(oneZone))
 			return err
 		},
-		"destroy": func(d *deploy.Deployer) error {
-			_, err := d.Destroy(t.Context(), deploy.EndOf(l.spec(oneZone), false))
+		"destroy": func(d *awsdeploy.Deployer) error {
+			_, err := d.Destroy(t.Context(), awsdeploy.EndOf(l.spec(oneZone), false))
 			return err
 		},
 	} {
-		if err := run(deploy.New(l.client(), o)); err == nil || !strings.HasSuffix(err.Error(), "; nothing was changed") {
+		if err := run(awsdeploy.New(l.client(), o)); err == nil || !strings.HasSuffix(err.Error(), "; nothing was changed") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -49,14 +49,14 @@ func TestUnreachableAPIIsTriedAgainAfterAChange(t *testing.T) {
 		begun = begun || isChange(c.Action)
 		return begun && c.Action == "DescribeVpcs"
 	}})
-	if _, err := deploy.New(l.client(), o).Build(t.Context(), l.spec(oneZone)); err != nil {
+	if _, err := awsdeploy.New(l.client(), o).Build(t.Context(), l.spec(oneZone)); err != nil {
 		t.Error(err)
 	}
 }
 
 // rival undoes a part of the network before each reading.
 type rival struct {
-	deploy.Cloud
+	awsdeploy.Cloud
 	undo  func(reading int)
 	reads int
 }
@@ -84,8 +84,8 @@ func TestRivalEndsTheRun(t *testing.T) {
 	c := &rival{Cloud: l.client(), undo: func(reading int) {
 		l.do("DeleteRoute", "", "RouteTableId", tables[reading%len(tables)], "DestinationCidrBlock", "0.0.0.0/0")
 	}}
-	r, err := deploy.New(c, l.fast()).Build(t.Context(), l.spec(oneZone))
-	if _, is := errors.AsType[*deploy.RunError](err); !is || r.Left != 1 || !strings.Contains(err.Error(), "rounds of changes did not suffice: \"create route/") {
+	r, err := awsdeploy.New(c, l.fast()).Build(t.Context(), l.spec(oneZone))
+	if _, is := errors.AsType[*awsdeploy.RunError](err); !is || r.Left != 1 || !strings.Contains(err.Error(), "rounds of changes did not suffice: \"create route/") {
 		t.Errorf("%d passes, %d left: %v", r.Passes, r.Left, err)
 	}
 }
@@ -101,7 +101,7 @@ func TestNothingIsDeletedWithoutApproval(t *testing.T) {
 		shown = len(v.Plan.Steps)
 		return no
 	}
-	r, err := deploy.New(l.client(), o).Destroy(t.Context(), deploy.EndOf(l.spec(oneZone), false))
+	r, err := awsdeploy.New(l.client(), o).Destroy(t.Context(), awsdeploy.EndOf(l.spec(oneZone), false))
 	if !errors.Is(err, no) || shown == 0 || r.Done > 0 || l.changes() != before {
 		t.Errorf("%d steps shown, %d changes: %v", shown, l.changes()-before, err)
 	}

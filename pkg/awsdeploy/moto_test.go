@@ -1,6 +1,6 @@
 //go:build aws
 
-package deploy_test
+package awsdeploy_test
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/awsdeploy"
 	"github.com/tulle-net/tulle/pkg/awsnet"
-	"github.com/tulle-net/tulle/pkg/awsnet/deploy"
 	"github.com/tulle-net/tulle/pkg/cloud/aws"
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 	"github.com/tulle-net/tulle/pkg/cloud/aws/mototest"
@@ -27,9 +27,9 @@ func withoutDescriptions(p awsnet.Plan) (all []string) {
 }
 
 // wantSettled fails the test if a run left anything but descriptions that moto does not keep.
-func wantSettled(t *testing.T, r deploy.Result, err error) {
+func wantSettled(t *testing.T, r awsdeploy.Result, err error) {
 	t.Helper()
-	if e, is := errors.AsType[*deploy.RunError](err); err != nil && (!is || len(e.Failed) > 0 || !strings.Contains(err.Error(), "description")) {
+	if e, is := errors.AsType[*awsdeploy.RunError](err); err != nil && (!is || len(e.Failed) > 0 || !strings.Contains(err.Error(), "description")) {
 		t.Fatal(err)
 	}
 	if rest := withoutDescriptions(r.View.Plan); len(rest) > 0 || len(r.View.Plan.Problems) > 0 {
@@ -60,11 +60,11 @@ func TestMotoDeploys(t *testing.T) {
 		return n
 	}
 	c, began := client(), time.Now()
-	r, err := deploy.New(c, l.fast()).Build(t.Context(), spec)
+	r, err := awsdeploy.New(c, l.fast()).Build(t.Context(), spec)
 	wantSettled(t, r, err)
 	t.Logf("built %d steps with %d calls in %s", r.Done, calls(c), time.Since(began))
 	again := client()
-	v, err := deploy.New(again, l.fast()).Read(t.Context(), spec)
+	v, err := awsdeploy.New(again, l.fast()).Read(t.Context(), spec)
 	if err != nil || len(withoutDescriptions(v.Plan)) > 0 {
 		t.Fatalf("%v, %v", err, withoutDescriptions(v.Plan))
 	}

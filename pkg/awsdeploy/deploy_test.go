@@ -1,4 +1,4 @@
-package deploy_test
+package awsdeploy_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/awsdeploy"
 	"github.com/tulle-net/tulle/pkg/awsnet"
-	"github.com/tulle-net/tulle/pkg/awsnet/deploy"
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 )
 
@@ -42,7 +42,7 @@ func TestQuotasAreCheckedFirst(t *testing.T) {
 		}
 	}
 	_, err := l.deployer().Build(t.Context(), l.spec(threeZones))
-	short, is := errors.AsType[deploy.QuotaError](err)
+	short, is := errors.AsType[awsdeploy.QuotaError](err)
 	if !is || len(short.Short()) != 1 || !strings.Contains(err.Error(), "elastic addresses per region: the limit is 5, 4 are used, and 3 more are needed; raise the quota L-0263D0A3") {
 		t.Fatalf("%v", err)
 	}
@@ -64,7 +64,7 @@ func TestQuotaHitHalfWay(t *testing.T) {
 	if text := failures(t, err); strings.Count(text, "\n") != 0 || !strings.Contains(text, "address/nat-") || !strings.Contains(text, "L-0263D0A3") {
 		t.Errorf("%v", err)
 	}
-	if e, _ := errors.AsType[*deploy.RunError](err); e == nil || e.Left != 3 || len(e.View.Plan.Steps) != 3 {
+	if e, _ := errors.AsType[*awsdeploy.RunError](err); e == nil || e.Left != 3 || len(e.View.Plan.Steps) != 3 {
 		t.Errorf("%v", err)
 	}
 	l.fake.Set(func(s *awstest.Settings) { s.Addresses = 5 })
@@ -121,8 +121,8 @@ func TestDestroyNamesBlockers(t *testing.T) {
 	id := l.do("CreateNetworkInterface", "networkInterfaceId", "SubnetId", subnet, "Description", "of another program")
 	o := l.fast()
 	o.Linger = 100 * time.Millisecond
-	_, err := deploy.New(l.client(), o).Destroy(t.Context(), deploy.EndOf(l.spec(oneZone), false))
-	open, is := errors.AsType[*deploy.OpenError](err)
+	_, err := awsdeploy.New(l.client(), o).Destroy(t.Context(), awsdeploy.EndOf(l.spec(oneZone), false))
+	open, is := errors.AsType[*awsdeploy.OpenError](err)
 	if !is || len(open.Blocked) < 2 || !strings.Contains(err.Error(), subnet+" is held by "+id+" (of another program)") {
 		t.Fatalf("%v", err)
 	}
@@ -141,7 +141,7 @@ func TestDestroyLeavesOtherClusters(t *testing.T) {
 	before := l.changes()
 	other := l.spec(oneZone)
 	other.UID = "another"
-	r, err := l.deployer().Destroy(t.Context(), deploy.EndOf(other, true))
+	r, err := l.deployer().Destroy(t.Context(), awsdeploy.EndOf(other, true))
 	if r.Done > 0 || l.changes() != before {
 		t.Errorf("%d steps, %v", r.Done, err)
 	}
@@ -158,11 +158,11 @@ func TestLeftoversOfServices(t *testing.T) {
 		"Tags.member.1.Key", "kubernetes.io/cluster/prod", "Tags.member.1.Value", "owned", "Tags.member.2.Key", "kubernetes.io/service-name", "Tags.member.2.Value", "default/web")
 	o := l.fast()
 	o.Linger = 100 * time.Millisecond
-	_, err := deploy.New(l.client(), o).Destroy(t.Context(), deploy.EndOf(l.spec(oneZone), false))
+	_, err := awsdeploy.New(l.client(), o).Destroy(t.Context(), awsdeploy.EndOf(l.spec(oneZone), false))
 	if err == nil || !strings.Contains(err.Error(), "made for service default/web") {
 		t.Fatalf("%v", err)
 	}
-	if r, err := l.deployer().Destroy(t.Context(), deploy.EndOf(l.spec(oneZone), true)); err != nil || !r.View.Done() {
+	if r, err := l.deployer().Destroy(t.Context(), awsdeploy.EndOf(l.spec(oneZone), true)); err != nil || !r.View.Done() {
 		t.Fatalf("%v", err)
 	}
 	l.wantNothing()
