@@ -7,19 +7,20 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Holder holds objects. It is what reconcile needs of a kernel.
+// Holder holds objects. It is what reconcile needs of a kernel. The first event of its
+// Watch is one of lost events: it listens from now on.
 type Holder interface {
 	Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error)
 	Apply(ctx context.Context, p netstate.Plan) error
 	Watch(ctx context.Context, to func(netstate.Event)) error
 }
 
-// Engine is a Holder in user space. Its Watch does not begin with an event of lost ones:
-// to the loop that means that the kernel is watched.
+// Engine is a Holder in user space.
 type Engine interface {
 	Holder
 	// Holds reports whether an object is the engine's.
@@ -106,6 +107,7 @@ func (d *Dataplane) Apply(ctx context.Context, p netstate.Plan) error {
 }
 
 // Watch reports the changes of all, until the first Watch ends. Its error is returned.
+// The first event is one of lost events, and comes once all are watched.
 func (d *Dataplane) Watch(ctx context.Context, to func(netstate.Event)) error {
 	ctx, stop := context.WithCancel(ctx)
 	var (
@@ -113,9 +115,11 @@ func (d *Dataplane) Watch(ctx context.Context, to func(netstate.Event)) error {
 		once    sync.Once
 		first   error
 	)
+	begin := beginning{to: to, left: 1 + len(d.engines)}
 	watch := func(h Holder) {
 		running.Go(func() {
-			err := h.Watch(ctx, to)
+			var listens sync.Once
+			err := h.Watch(ctx, func(e netstate.Event) { begin.event(&listens, e) })
 			once.Do(func() { first = err })
 			stop()
 		})
@@ -126,4 +130,37 @@ func (d *Dataplane) Watch(ctx context.Context, to func(netstate.Event)) error {
 	}
 	running.Wait()
 	return first
+}
+
+// beginning joins the beginnings of several Watches. What one reports before all listen is
+// part of the events that are lost then.
+type beginning struct {
+	to  func(netstate.Event)
+	all atomic.Bool // listen
+
+	mu   sync.Mutex // guards left, and the event of lost ones
+	left int        // how many do not listen yet
+}
+
+// event handles an event of a Watch, of which listens is done at the first one.
+func (b *beginning) event(listens *sync.Once, e netstate.Event) {
+	if !b.all.Load() && b.lost(listens) {
+		return
+	}
+	b.to(e)
+}
+
+// lost reports whether an event is one of those that are lost.
+func (b *beginning) lost(listens *sync.Once) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left == 0 {
+		return false
+	}
+	listens.Do(func() { b.left-- })
+	if b.left == 0 {
+		b.to(netstate.Event{})
+		b.all.Store(true)
+	}
+	return true
 }

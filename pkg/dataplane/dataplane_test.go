@@ -18,6 +18,8 @@ type holder struct {
 	dump     error
 	apply    error
 	watch    chan error
+	events   chan netstate.Event
+	idle     chan struct{}
 	commands bool
 }
 
@@ -33,13 +35,23 @@ func (h *holder) Apply(_ context.Context, p netstate.Plan) error {
 }
 
 func (h *holder) Watch(ctx context.Context, to func(netstate.Event)) error {
-	to(netstate.Event{})
-	select {
-	case err := <-h.watch:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		select {
+		case e := <-h.events:
+			to(e)
+		case <-h.idle:
+		case err := <-h.watch:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+}
+
+// send makes the holder's Watch report an event, and waits until it has.
+func (h *holder) send(e netstate.Event) {
+	h.events <- e
+	h.idle <- struct{}{}
 }
 
 func (h *holder) Holds(o netstate.Object) bool {
@@ -49,7 +61,9 @@ func (h *holder) Holds(o netstate.Object) bool {
 
 func pair() (kernel, engine *holder, log *[]string) {
 	log = new([]string)
-	return &holder{name: "kernel", log: log, watch: make(chan error)}, &holder{name: "engine", log: log, watch: make(chan error), commands: true}, log
+	kernel = &holder{name: "kernel", log: log, watch: make(chan error), events: make(chan netstate.Event), idle: make(chan struct{})}
+	engine = &holder{name: "engine", log: log, watch: make(chan error), events: make(chan netstate.Event), idle: make(chan struct{}), commands: true}
+	return kernel, engine, log
 }
 
 var (
@@ -111,14 +125,56 @@ func TestDumpIsWholeOrFails(t *testing.T) {
 	}
 }
 
+// watch runs a Watch of both, until one ends.
+func watch(t *testing.T, kernel, engine *holder) (events chan netstate.Event, done chan error) {
+	events, done = make(chan netstate.Event, 10), make(chan error, 1)
+	go func() { done <- New(kernel, engine).Watch(t.Context(), func(e netstate.Event) { events <- e }) }()
+	return events, done
+}
+
 func TestWatchEndsWithTheFirst(t *testing.T) {
 	for _, ends := range []int{0, 1} {
 		kernel, engine, _ := pair()
-		events, done := make(chan netstate.Event, 2), make(chan error, 1)
-		go func() { done <- New(kernel, engine).Watch(t.Context(), func(e netstate.Event) { events <- e }) }()
-		<-events
-		<-events
+		_, done := watch(t, kernel, engine)
+		kernel.send(netstate.Event{})
+		engine.send(netstate.Event{})
 		[]*holder{kernel, engine}[ends].watch <- errTest
+		if err := <-done; !errors.Is(err, errTest) {
+			t.Errorf("Watch ended with %v", err)
+		}
+	}
+}
+
+// TestWatchBeginsWithTheLast: what changes before all are watched is in the dump that
+// follows the first event.
+func TestWatchBeginsWithTheLast(t *testing.T) {
+	for _, last := range []int{0, 1} {
+		kernel, engine, _ := pair()
+		holders := []*holder{kernel, engine}
+		early, late := holders[1-last], holders[last]
+		events, done := watch(t, kernel, engine)
+		early.send(netstate.Event{})
+		early.send(netstate.Event{Object: route, Gone: true})
+		early.send(netstate.Event{}) // events were lost
+		early.send(netstate.Event{Object: route})
+		if len(events) > 0 {
+			t.Fatalf("before %s is watched: %+v", late.name, <-events)
+		}
+		late.send(netstate.Event{})
+		want := func(e netstate.Event) {
+			t.Helper()
+			if got := <-events; got != e {
+				t.Errorf("with %s last, an event is %+v, want %+v", late.name, got, e)
+			}
+		}
+		want(netstate.Event{})
+		for _, h := range holders {
+			for _, e := range []netstate.Event{{Object: tun}, {}} {
+				h.send(e)
+				want(e)
+			}
+		}
+		early.watch <- errTest
 		if err := <-done; !errors.Is(err, errTest) {
 			t.Errorf("Watch ended with %v", err)
 		}

@@ -116,11 +116,13 @@ func (r *Runner) Dump(context.Context, netstate.Scope) ([]netstate.Object, error
 	return all, nil
 }
 
-// Watch reports the ends of commands, until ctx ends.
+// Watch reports the ends of commands, until ctx ends. The first event is one of lost
+// events.
 func (r *Runner) Watch(ctx context.Context, to func(netstate.Event)) error {
 	r.mu.Lock()
 	r.tell = to
 	r.mu.Unlock()
+	to(netstate.Event{})
 	<-ctx.Done()
 	r.mu.Lock()
 	r.tell = nil
