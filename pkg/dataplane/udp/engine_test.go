@@ -262,6 +262,23 @@ func TestLostDeviceIsReported(t *testing.T) {
 	}
 }
 
+// TestDeviceInAnotherNamespaceIsReplaced: it keeps its name and its queues there. Another
+// program may have made one with the name here.
+func TestDeviceInAnotherNamespaceIsReplaced(t *testing.T) {
+	a, b := newHost(t, 1), newHost(t, 2)
+	connect(t, a, b)
+	for i, others := range [][]string{nil, {"tuntap add dev " + device + " mode tun multi_queue vnet_hdr", "link set " + device + " up"}} {
+		elsewhere := kerneltest.NewNS(t, fmt.Sprintf("elsewhere%d", i))
+		a.ns.IP(t, "link set "+device+" netns "+elsewhere.Name)
+		for _, line := range others {
+			a.ns.IP(t, line)
+		}
+		a.sync()
+		a.pod.Ping(t, "", b.podIP(), 100)
+		b.pod.Ping(t, "", a.podIP(), 100)
+	}
+}
+
 // TestChangedLinkMovesOn: to another port, and to another peer. What was counted stays.
 func TestChangedLinkMovesOn(t *testing.T) {
 	a, b := newHost(t, 1), newHost(t, 2)
