@@ -9,6 +9,7 @@ const (
 	// Packets of this host's containers:
 	NoRoute   Reason = iota // no peer has the destination
 	Expired                 // the hop limit was reached, in either direction
+	Multicast               // it is for a group, as the host's kernel itself sends some
 	Malformed               // it is no whole IP packet, in either direction
 	Refused                 // the kernel did not send it
 
@@ -22,11 +23,11 @@ const (
 
 // Reasons lists all reasons.
 func Reasons() []Reason {
-	return []Reason{NoRoute, Expired, Malformed, Refused, Stranger, Foreign, Overflow, Unwanted}
+	return []Reason{NoRoute, Expired, Multicast, Malformed, Refused, Stranger, Foreign, Overflow, Unwanted}
 }
 
 func (r Reason) String() string {
-	return [reasons]string{"no-route", "expired", "malformed", "refused", "stranger", "foreign", "overflow", "unwanted"}[r]
+	return [reasons]string{"no-route", "expired", "multicast", "malformed", "refused", "stranger", "foreign", "overflow", "unwanted"}[r]
 }
 
 // Counts is what was moved since a link was opened.

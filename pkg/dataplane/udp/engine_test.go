@@ -312,6 +312,36 @@ func TestChangedLinkMovesOn(t *testing.T) {
 	}
 }
 
+// TestMulticastIsCountedApart: programs of a host and its kernel send some, of both
+// families. No fault of a tunnel shows in their number.
+func TestMulticastIsCountedApart(t *testing.T) {
+	a, b := newHost(t, 1), newHost(t, 2)
+	connect(t, a, b)
+	a.ns.IP(t, "addr add fe80::1/64 dev "+device+" nodad")
+	a.ns.IP(t, "route add 224.0.0.0/4 dev "+device)
+	for _, group := range []string{"224.0.0.251:5353", "239.255.255.250:1900", "[ff02::fb%" + device + "]:5353"} {
+		before := a.counts().Dropped[udp.Multicast]
+		kerneltest.Eventually(t, time.Minute, func() error {
+			a.ns.Do(t, func() error {
+				conn, err := net.Dial("udp", group)
+				if err != nil {
+					return err
+				}
+				defer conn.Close()
+				_, err = conn.Write([]byte("question"))
+				return err
+			})
+			if a.counts().Dropped[udp.Multicast] == before {
+				return fmt.Errorf("%s is not counted: %+v", group, a.counts())
+			}
+			return nil
+		})
+	}
+	if c := a.counts(); c.Total() != c.Dropped[udp.Multicast] {
+		t.Errorf("it has counted %+v", c)
+	}
+}
+
 // TestHopLimit: a packet takes one hop at each end of the tunnel.
 func TestHopLimit(t *testing.T) {
 	a, b := newHost(t, 1), newHost(t, 2)

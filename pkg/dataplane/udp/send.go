@@ -98,11 +98,19 @@ func (s *sender) read(fd uintptr) bool {
 func (s *sender) forward(h *held) {
 	p := s.buffer[h.at : h.at+h.size : h.at+h.size]
 	ip, ok := packet.Parse(p)
-	if !ok || ip.V6 != s.link.v6 {
+	if !ok {
 		s.counters.drop(Malformed, 1)
 		return
 	}
 	_, destination := ip.Addresses(p)
+	switch {
+	case multicast(destination, ip.V6): // of either family
+		s.counters.drop(Multicast, 1)
+		return
+	case ip.V6 != s.link.v6:
+		s.counters.drop(Malformed, 1)
+		return
+	}
 	to := s.link.table.Load().find(destination)
 	if to == nil {
 		s.counters.drop(NoRoute, 1)

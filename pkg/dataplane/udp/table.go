@@ -98,6 +98,14 @@ func routable(a packet.Addr, v6 bool) bool {
 	return first != 0 && first != 127 && first < 224
 }
 
+// multicast reports whether an address is that of a group.
+func multicast(a packet.Addr, v6 bool) bool {
+	if v6 {
+		return a.High>>56 == 0xff
+	}
+	return a.Low>>28 == 0xe
+}
+
 func less(a, b packet.Addr) bool {
 	return a.High < b.High || a.High == b.High && a.Low < b.Low
 }

@@ -85,6 +85,18 @@ func TestRoutableAddresses(t *testing.T) {
 	}
 }
 
+func TestMulticastAddresses(t *testing.T) {
+	for s, want := range map[string]bool{
+		"224.0.0.0": true, "239.255.255.255": true, "223.255.255.255": false, "240.0.0.0": false, "255.255.255.255": false,
+		"ff00::": true, "ff02::2": true, "feff::1": false, "fe80::1": false,
+	} {
+		ip := netip.MustParseAddr(s)
+		if got := multicast(addrOf(ip), ip.Is6()); got != want {
+			t.Errorf("%s: %t", s, got)
+		}
+	}
+}
+
 func BenchmarkFind(b *testing.B) {
 	peers := make(map[netip.Prefix]netip.AddrPort)
 	for i := range 10000 {
