@@ -3,7 +3,6 @@
 package controllertest
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -36,26 +35,8 @@ type cloudView struct {
 // watchCloud makes a view follow the Nodes until the test ends, and returns it.
 func (l *lab) watchCloud(v *cloudView) *cloudView {
 	l.t.Helper()
-	client, err := kube.NewClient(kube.Options{Kubeconfig: l.Admin(), Name: "test"})
-	if err != nil {
-		l.t.Fatal(err)
-	}
 	v.nodes = make(map[string]string)
-	w := &kube.Watch[kube.Node]{
-		Client: client, Path: kube.Nodes, Format: kube.WholeNode, Sink: v, Report: func(error) {},
-		Pause: func(ctx context.Context, _ int, _ error) error { return kube.Pause(ctx, 1, nil) },
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.Run(ctx)
-	}()
-	l.t.Cleanup(func() {
-		cancel()
-		<-done
-		client.Close()
-	})
+	l.follow(v)
 	return v
 }
 

@@ -37,13 +37,25 @@ type seen struct {
 // watch follows the Nodes until the test ends.
 func (l *lab) watch() *view {
 	l.t.Helper()
+	v := &view{nodes: make(map[string]seen), owners: make(map[netip.Prefix]map[string]bool)}
+	l.t.Cleanup(func() { // after the last event
+		for _, text := range v.complaints() {
+			l.t.Error(text)
+		}
+	})
+	l.follow(v)
+	return v
+}
+
+// follow shows a Sink the Nodes until the test ends.
+func (l *lab) follow(to kube.Sink[kube.Node]) {
+	l.t.Helper()
 	client, err := kube.NewClient(kube.Options{Kubeconfig: l.Admin(), Name: "test"})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	v := &view{nodes: make(map[string]seen), owners: make(map[netip.Prefix]map[string]bool)}
 	w := &kube.Watch[kube.Node]{
-		Client: client, Path: kube.Nodes, Format: kube.WholeNode, Sink: v, Report: func(error) {},
+		Client: client, Path: kube.Nodes, Format: kube.WholeNode, Sink: to, Report: func(error) {},
 		Pause: func(ctx context.Context, _ int, _ error) error { return kube.Pause(ctx, 1, nil) },
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -56,11 +68,7 @@ func (l *lab) watch() *view {
 		cancel()
 		<-done
 		client.Close()
-		for _, text := range v.complaints() {
-			l.t.Error(text)
-		}
 	})
-	return v
 }
 
 func (v *view) complaints() []string {
