@@ -71,7 +71,7 @@ func (s *sorter) place(f Found, all []Found) Key {
 	case Balancer:
 		return s.wanted(func(w Object) bool {
 			b, same := w.(Balancer)
-			return same && f.Tags[roleTag] == primary && b.Scheme == o.Scheme && slices.ContainsFunc(o.Subnets.All(), func(r Ref) bool { return s.keys[r.ID] != Key{} })
+			return same && f.Tags[roleTag] == PrimaryBalancer && b.Scheme == o.Scheme && slices.ContainsFunc(o.Subnets.All(), func(r Ref) bool { return s.keys[r.ID] != Key{} })
 		})
 	case TargetGroup:
 		return s.groupOf(f, all)

@@ -9,9 +9,10 @@ import (
 	"strconv"
 )
 
+// The names of the load balancers of the API servers.
 const (
-	primary   = "apiserver"
-	secondary = "apiserver-secondary"
+	PrimaryBalancer   = "apiserver"
+	secondaryBalancer = "apiserver-secondary"
 )
 
 // balancers checks the load balancers of the API servers.
@@ -20,12 +21,12 @@ func (c *checker) balancers() {
 	if first == nil {
 		first = &BalancerSpec{}
 	}
-	c.balancer("controlPlaneLoadBalancer", primary, InternetFacing, *first)
+	c.balancer("controlPlaneLoadBalancer", PrimaryBalancer, InternetFacing, *first)
 	if s := c.spec.Secondary; s != nil {
 		if len(c.net.Balancers) == 0 {
 			c.refuse("secondaryControlPlaneLoadBalancer", "there is no first one; give controlPlaneLoadBalancer, or remove the second")
 		}
-		c.balancer("secondaryControlPlaneLoadBalancer", secondary, Internal, *s)
+		c.balancer("secondaryControlPlaneLoadBalancer", secondaryBalancer, Internal, *s)
 	}
 	if b := c.net.Balancers; len(b) == 2 && b[0].Title == b[1].Title {
 		c.refuse("secondaryControlPlaneLoadBalancer.name", "%q is also that of the first; choose another name", b[1].Title)

@@ -160,9 +160,9 @@ func (d *desire) bastion() {
 // Endpoint returns the balancer whose host and port are the cluster's endpoint, and false
 // if there is none.
 func (n Network) Endpoint() (k Key, port int, ok bool) {
-	i := slices.IndexFunc(n.Balancers, func(f Front) bool { return f.Name == primary })
+	i := slices.IndexFunc(n.Balancers, func(f Front) bool { return f.Name == PrimaryBalancer })
 	if i < 0 {
 		return Key{}, 0, false
 	}
-	return Key{KindBalancer, primary}, n.Balancers[i].Ports[0].Port, true
+	return Key{KindBalancer, PrimaryBalancer}, n.Balancers[i].Ports[0].Port, true
 }

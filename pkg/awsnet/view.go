@@ -56,8 +56,8 @@ func (v View) Kept() (all []Found) {
 // balancer. The host is empty until AWS has given it one.
 func (v View) Endpoint() (host string, port int) {
 	for _, f := range v.Network.Balancers {
-		if f.Name == primary && len(f.Ports) > 0 {
-			return v.Holding.Ours[Key{KindBalancer, primary}].Given.Host, f.Ports[0].Port
+		if f.Name == PrimaryBalancer && len(f.Ports) > 0 {
+			return v.Holding.Ours[Key{KindBalancer, PrimaryBalancer}].Given.Host, f.Ports[0].Port
 		}
 	}
 	return "", 0

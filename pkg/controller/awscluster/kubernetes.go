@@ -71,7 +71,7 @@ func (c *Controller) stepOf(n *network, now time.Time) (w controller.Write, ok b
 		}
 	}
 	n.told = now
-	return c.merge(n, "status", kube.Merge{If: n.Version, Status: want.patch(c.contract, n.status.Domains)}, "set the status: "+want.summary(), func() {}), true
+	return c.merge(n, "status", kube.Merge{If: n.Version, Status: want.patch(c.contract, n.status)}, "set the status: "+want.summary(), func() {}), true
 }
 
 // gone reports whether a reading found nothing of the network.

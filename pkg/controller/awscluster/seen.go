@@ -69,6 +69,8 @@ type facts struct {
 	domains  []domain
 	// kinds are the kinds of objects that the network has, or is to have.
 	kinds map[awsnet.Kind]bool
+	// network is set if nothing was left to do.
+	network *networkStatus
 }
 
 // domain is a zone that machines may be in.
@@ -170,6 +172,10 @@ func kindsOf(v awsnet.View) map[awsnet.Kind]bool {
 
 func factsOf(v awsnet.View) facts {
 	f := facts{kinds: kindsOf(v), external: len(v.Network.Balancers) == 0}
+	if len(v.Plan.Steps) == 0 {
+		status := networkStatusOf(v)
+		f.network = &status
+	}
 	f.endpoint.Host, f.endpoint.Port = v.Endpoint()
 	inBalancer := func(zone string) bool {
 		if f.external {

@@ -3,6 +3,7 @@ package awscluster
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type status struct {
 	} `json:"initialization"`
 	Conditions []capi.Condition `json:"conditions"`
 	Domains    json.RawMessage  `json:"failureDomains"`
+	Network    json.RawMessage  `json:"networkStatus"`
 }
 
 // readStatus reads a status. One that cannot be read is empty, and written again.
@@ -35,6 +37,7 @@ func (s status) provisioned() bool { return s.Ready || s.Initialization.Provisio
 type wantedStatus struct {
 	provisioned bool
 	domains     []domain
+	network     *networkStatus
 	conditions  []capi.Condition
 }
 
@@ -42,7 +45,7 @@ type wantedStatus struct {
 func (c *Controller) wanted(n *network, now time.Time) (w wantedStatus) {
 	w.provisioned = n.provisioned()
 	if s := n.seen; s != nil && !s.job.end {
-		w.domains = s.facts.domains
+		w.domains, w.network = s.facts.domains, s.facts.network
 	}
 	all, known := n.conditions()
 	if !known {
@@ -115,6 +118,9 @@ func (w wantedStatus) isIn(s status, by capi.Contract) bool {
 	if ready != w.provisioned || !capi.Same(s.Conditions, w.conditions) {
 		return false
 	}
+	if w.network != nil && !reflect.DeepEqual(readNetworkStatus(s.Network), *w.network) {
+		return false
+	}
 	if len(w.domains) == 0 {
 		return true
 	}
@@ -135,13 +141,16 @@ func (w wantedStatus) onlyProgress(s status) bool {
 }
 
 // patch returns the status as a merge patch: in the form of its contract, and with the fields
-// in which the other contract tells the same. have are the failure domains that it has.
-func (w wantedStatus) patch(by capi.Contract, have json.RawMessage) map[string]any {
+// in which the other contract tells the same. have is the status that there is.
+func (w wantedStatus) patch(by capi.Contract, have status) map[string]any {
 	p := map[string]any{
 		"ready": w.provisioned, "initialization": map[string]any{"provisioned": w.provisioned}, "conditions": w.conditions,
 	}
 	if len(w.domains) > 0 {
-		p["failureDomains"] = capi.Replace(have, form(w.domains, by))
+		p["failureDomains"] = capi.Replace(have.Domains, form(w.domains, by))
+	}
+	if w.network != nil {
+		p["networkStatus"] = capi.Replace(have.Network, w.network)
 	}
 	other := make([]capi.Condition, 0, len(w.conditions))
 	to := capi.Beta2

@@ -119,7 +119,7 @@ func TestDroppedFieldIsNoHotLoop(t *testing.T) {
 // TestZonesThatGoLeaveTheStatus: a merge patch keeps the members of a map that it does not name.
 func TestZonesThatGoLeaveTheStatus(t *testing.T) {
 	w := wantedStatus{domains: []domain{{"a", true}}}
-	patch, is := w.patch(capi.Beta1, []byte(`{"a":{"controlPlane":true},"b":{"controlPlane":true}}`))["failureDomains"].(map[string]any)
+	patch, is := w.patch(capi.Beta1, status{Domains: []byte(`{"a":{"controlPlane":true},"b":{"controlPlane":true}}`)})["failureDomains"].(map[string]any)
 	if gone, named := patch["b"]; !is || !named || gone != nil || patch["a"] == nil {
 		t.Errorf("the patch is %v", patch)
 	}

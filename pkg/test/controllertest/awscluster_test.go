@@ -145,6 +145,12 @@ type network struct {
 		Initialization struct{ Provisioned bool }
 		FailureDomains domains
 		Conditions     []struct{ Type, Status, Reason, Message string }
+		Network        struct {
+			SecurityGroups map[string]struct{ ID string }
+			Balancer       struct {
+				Host string `json:"dnsName"`
+			} `json:"apiServerElb"`
+		} `json:"networkStatus"`
 	}
 }
 
@@ -191,6 +197,15 @@ func (n network) is(condition, status string) error {
 		}
 	}
 	return fmt.Errorf("%s is not %s: %+v", condition, status, n.Status.Conditions)
+}
+
+// handsOn returns an error unless the status has what controllers of machines need.
+func (n network) handsOn() error {
+	roles := slices.Sorted(maps.Keys(n.Status.Network.SecurityGroups))
+	if !slices.Equal(roles, []string{"apiserver-lb", "controlplane", "lb", "node"}) || n.Status.Network.Balancer.Host != n.Spec.Endpoint.Host {
+		return fmt.Errorf("the status has security groups of %q and the load balancer %q; the endpoint is %q", roles, n.Status.Network.Balancer.Host, n.Spec.Endpoint.Host)
+	}
+	return nil
 }
 
 // provisioned waits until the network of an AWSCluster is ready.
@@ -274,6 +289,9 @@ func TestNetworkOfACluster(t *testing.T) {
 	n := l.provisioned("prod")
 	if !n.Status.Initialization.Provisioned || len(n.Status.FailureDomains) != 2 || !n.Status.FailureDomains[0].ControlPlane || !slices.Contains(n.Metadata.Finalizers, awscluster.Finalizer) {
 		t.Errorf("%+v", n)
+	}
+	if err := n.handsOn(); err != nil {
+		t.Error(err)
 	}
 	t.Logf("%d calls to build", len(l.aws.Calls()))
 

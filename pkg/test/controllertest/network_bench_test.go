@@ -110,8 +110,9 @@ func measureNetwork(t *testing.T, c networkCase, program, other string, latency 
 		"region": awstest.Region, "network": map[string]any{"vpc": map[string]any{"cidrBlock": "10.0.0.0/16", "availabilityZoneUsageLimit": 3}},
 		"controlPlaneLoadBalancer": balancerOf(c),
 	})
-	kerneltest.Eventually(t, networkLimit, func() error {
-		n, err := l.network("prod")
+	var n network
+	kerneltest.Eventually(t, networkLimit, func() (err error) {
+		n, err = l.network("prod")
 		if err == nil && !n.Status.Ready {
 			err = fmt.Errorf("not ready: %+v", n.Status.Conditions)
 		}
@@ -121,6 +122,9 @@ func measureNetwork(t *testing.T, c networkCase, program, other string, latency 
 		return err
 	})
 	m := networkMeasured{networkCase: c, took: time.Since(began)}
+	if err := n.handsOn(); err != nil {
+		t.Errorf("%s: %v", c.program, err)
+	}
 	// The counts end when the program makes no more calls: it may compare once more.
 	m.calls = since(before, settledCounts(t, a))
 	if *benchNetwork {
