@@ -2,14 +2,9 @@ package httpd
 
 import (
 	"net/http"
-	"net/http/pprof"
 	"net/netip"
 	"strings"
-	"time"
 )
-
-// mostTraces limits the profiles that run at once.
-const mostTraces = 1
 
 // Handler returns mux behind the guards. It adds the profiles if Options.Pprof is set.
 func Handler(o Options, mux *http.ServeMux) http.Handler {
@@ -21,26 +16,6 @@ func Handler(o Options, mux *http.ServeMux) http.Handler {
 		h = onlyLocal(h)
 	}
 	return guarded(h)
-}
-
-// profiles adds the profiles of net/http/pprof to mux. It refuses the command line, which
-// may contain secrets.
-func profiles(mux *http.ServeMux) {
-	const most = 5 * time.Minute
-	long := func(h http.HandlerFunc) http.Handler {
-		return AtOnce(mostTraces, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// A profile takes as long as the client asks for.
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(most))
-			h(w, r)
-		}))
-	}
-	mux.Handle("GET /debug/pprof/", long(pprof.Index))
-	mux.Handle("GET /debug/pprof/profile", long(pprof.Profile))
-	mux.Handle("GET /debug/pprof/trace", long(pprof.Trace))
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "the command line is hidden: it may contain secrets", http.StatusForbidden)
-	})
 }
 
 // guarded adds headers that forbid caching, content sniffing and referrers.
