@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -48,6 +49,7 @@ func TestChartLintsWithEveryValue(t *testing.T) {
 const all = `
 image: {repository: registry.example/a/tulle, digest: "sha256:` + digest + `", pullPolicy: Always, pullSecrets: [mine]}
 network: {ipv4: 10.244.0.0/16, ipv6: "fd00:10:244::/56", backend: {Type: vxlan, DirectRouting: true}, config: {EnableNFTables: true}}
+allowExtension: true
 ipMasq: ipv4
 annotationPrefix: net.example.org/blue
 setNodeNetworkUnavailable: false
@@ -182,17 +184,19 @@ type podSpec struct {
 		SeccompProfile                 struct{ Type string }
 	}
 	InitContainers, Containers []container
-	Volumes                    []struct {
-		Name      string
-		HostPath  *struct{ Path string }
-		ConfigMap *struct{ Name string }
-		Projected *struct {
-			DefaultMode int
-			Sources     []struct {
-				Secret struct {
-					Name  string
-					Items []struct{ Key, Path string }
-				}
+	Volumes                    []volume
+}
+
+type volume struct {
+	Name      string
+	HostPath  *struct{ Path, Type string }
+	ConfigMap *struct{ Name string }
+	Projected *struct {
+		DefaultMode int
+		Sources     []struct {
+			Secret struct {
+				Name  string
+				Items []struct{ Key, Path string }
 			}
 		}
 	}
@@ -331,6 +335,52 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestEveryBackend checks that the chart has all backends of the daemon, and gives the
+// daemon what each needs and no more.
+func TestEveryBackend(t *testing.T) {
+	files, err := filepath.Glob("../../backend/*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := regexp.MustCompile(`(?m)^const Type = "(.*)"$`).FindSubmatch(text)
+		if name == nil {
+			continue
+		}
+		seen++
+		backend := string(name[1])
+		extension, udp := backend == "extension", backend == "udp"
+		rendered, err := chart("tulle", namespace, fmt.Sprintf("network: {backend: {Type: %s}}\nallowExtension: %t", backend, extension))
+		if err != nil {
+			t.Errorf("%s: %v", backend, err)
+			continue
+		}
+		spec := find[daemonSet](t, objects(t, rendered), "DaemonSet").Spec.Template.Spec
+		c := spec.Containers[0]
+		if o, err := options.Parse(c.Args, []string{"NODE_NAME=a"}, []string{"vxlan", backend}); err != nil || o.AllowExtension != extension || o.StateDir == "" {
+			t.Errorf("%s: it gets the arguments %q: %v", backend, c.Args, err)
+		}
+		mounted := slices.Contains(c.VolumeMounts, mount{Name: "tun", MountPath: "/dev/net/tun"})
+		volume := slices.ContainsFunc(spec.Volumes, func(v volume) bool {
+			return v.Name == "tun" && v.HostPath != nil && v.HostPath.Path == "/dev/net/tun" && v.HostPath.Type == "CharDevice"
+		})
+		if mounted != udp || volume != udp {
+			t.Errorf("%s: it has the mounts %+v of %+v", backend, c.VolumeMounts, spec.Volumes)
+		}
+		if !slices.ContainsFunc(c.VolumeMounts, func(m mount) bool { return m.MountPath == "/var/lib/tulle" && !m.ReadOnly }) {
+			t.Errorf("%s: it cannot keep its state", backend)
+		}
+	}
+	if seen < 8 {
+		t.Errorf("there are %d backends", seen)
+	}
+}
+
 // TestChartRefusesBadValues checks that the schema rejects values that make no sense.
 func TestChartRefusesBadValues(t *testing.T) {
 	for values, want := range map[string]string{
@@ -340,6 +390,8 @@ func TestChartRefusesBadValues(t *testing.T) {
 		`network: {ipv4: "10.244.0.0"}`:                              "ipv4",
 		`network: {ipv4: ""}`:                                        "network.ipv4 and network.ipv6 are both empty",
 		`network: {backend: {Type: pigeon}}`:                         "Type",
+		`network: {backend: {Type: extension}}`:                      "set allowExtension to true",
+		`network: {config: {Backend: {Type: Extension}}}`:            "set allowExtension to true",
 		`ipMasq: maybe`:                                              "ipMasq",
 		`annotationPrefix: "example.org/x' + '"`:                     "annotationPrefix",
 		`cni: {confFile: ../x.conflist}`:                             "confFile",

@@ -112,6 +112,13 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- mustMergeOverwrite $c (deepCopy $n.config) | mustToPrettyJson -}}
 {{- end }}
 
+{{/* The type of the network's backend, in lower case as the daemon reads it. */}}
+{{- define "tulle.backend" -}}
+{{- $type := lower (include "tulle.config" . | fromJson).Backend.Type -}}
+{{- if and (eq $type "extension") (not .Values.allowExtension) }}{{ fail "network.backend: the commands of the backend extension run as root: set allowExtension to true if you trust all who may write the ConfigMap tulle" }}{{ end -}}
+{{- $type -}}
+{{- end }}
+
 {{/* Where this host's kubelet probes for health what serves it at ip and port. */}}
 {{- define "tulle.probe" -}}
 host: {{ if eq .ip "0.0.0.0" }}127.0.0.1{{ else if eq .ip "::" }}"::1"{{ else }}{{ .ip | quote }}{{ end }}
