@@ -132,17 +132,18 @@ func (c *Controller) Lead(t election.Term) {
 		n.writing, n.written, n.fails, n.retry, n.told = false, 0, 0, time.Time{}, time.Time{}
 		n.reading, n.stale, n.seen, n.known, n.failures, n.passes, n.settled = false, false, nil, known{}, 0, 0, false
 		n.abandon()
-		n.flying, n.polling, n.trouble, n.drifted, n.held = 0, false, nil, nil, time.Time{}
+		n.flying, n.polling, n.trouble, n.drifted, n.held, n.late = 0, false, nil, nil, time.Time{}, time.Time{}
 		c.hold(n)
 		c.judge(n, now)
 	}
 }
 
-// hold holds back the calls of a network that an earlier leader may have begun to build: AWS
-// may not show what that made.
+// hold holds back the readings of a network that an earlier leader may have worked on: AWS
+// may not show what that made, and a plan would make it twice. A client also keeps a reading
+// for the next ones.
 func (c *Controller) hold(n *network) {
-	if n.finalized() && !n.status.provisioned() && !n.deleting {
-		n.held = c.late
+	if n.finalized() {
+		n.late = c.late
 	}
 }
 

@@ -340,3 +340,59 @@ func TestFinalizerWaitsForALateCreation(t *testing.T) {
 		})
 	}
 }
+
+// TestLateCreationIsNotRepeated: the leader is cut off while AWS carries out its call, and AWS
+// shows the object only after the next leader has begun. Neither a new network nor one that
+// has worked for long gets the object twice.
+func TestLateCreationIsNotRepeated(t *testing.T) {
+	for _, c := range []struct {
+		call  string
+		lost  awsnet.Kind // of a network that works
+		times int         // that the call is made
+	}{
+		{"CreateVpc", "", 1}, {"AllocateAddress", "", 3}, {"CreateSubnet", "", 6},
+		{"AllocateAddress", awsnet.KindAddress, 4}, {"CreateInternetGateway", awsnet.KindInternetGateway, 2},
+	} {
+		inLab(t, func(l *lab) {
+			a, under := l.accounts[home], false
+			fault := func() {
+				a.late = func(call string) bool {
+					if under || call != c.call {
+						return false
+					}
+					under = true
+					return true
+				}
+			}
+			if c.lost == "" {
+				a.Do(fault)
+				l.cluster("prod", `{}`)
+				l.awsCluster("prod", small)
+				l.Begin()
+			} else {
+				l.build()
+				a.Do(func() {
+					for _, id := range a.model.IDs(c.lost)[:1] {
+						a.model.Drop(id)
+					}
+					fault()
+				})
+			}
+			for range 300 {
+				l.Pass(time.Second)
+				cut := false
+				if a.Do(func() { cut = under }); cut {
+					break
+				}
+			}
+			l.crash()
+			l.Pass(5 * time.Minute)
+			l.sound("prod")
+			a.Do(func() {
+				if n := a.model.Calls[c.call]; n != c.times || !under {
+					t.Errorf("%s %s: it was called %d times, want %d", c.call, c.lost, n, c.times)
+				}
+			})
+		})
+	}
+}

@@ -37,14 +37,18 @@ type account struct {
 	fail func(call string) error
 	// lose returns the error of a change that was made.
 	lose func(call string) error
-	slow time.Duration // each call takes
-	idle bool          // AWS ends nothing in the background
-	now  int           // changes in flight
-	most int
+	// late reports that AWS carries out a call without an answer, also if the caller is gone.
+	// What it makes is not shown before hidden says.
+	late   func(call string) bool
+	hidden map[string]time.Time
+	slow   time.Duration // each call takes
+	idle   bool          // AWS ends nothing in the background
+	now    int           // changes in flight
+	most   int
 }
 
 func newAccount(region string) *account {
-	return &account{model: awsnettest.New(), region: region, calls: make(map[string]int)}
+	return &account{model: awsnettest.New(), region: region, calls: make(map[string]int), hidden: make(map[string]time.Time)}
 }
 
 // ask counts a call, and returns its error.
@@ -116,7 +120,9 @@ func (a *account) Network(ctx context.Context, s Scope) (awsnet.Account, error) 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.scopes = append(a.scopes, s)
-	return a.model.Read(), nil
+	read := a.model.Read()
+	read.Found = slices.DeleteFunc(read.Found, func(f awsnet.Found) bool { return time.Now().Before(a.hidden[f.ID]) })
+	return read, nil
 }
 
 func (a *account) Usage(ctx context.Context, _ awsnet.View) (map[string]awsnet.Usage, error) {
@@ -140,6 +146,13 @@ func (a *account) Change(ctx context.Context, _ awsnet.Owner, call awsnet.Call, 
 			return nil, &cloud.Error{Kind: cloud.Refused, Action: call.Action, Text: err.Error()}
 		}
 		made = append(made, apply.Made{ID: id, Given: given})
+		if a.late != nil && a.late(call.Action) {
+			a.hidden[id] = time.Now().Add(lateTime - time.Second)
+			a.mu.Unlock()
+			<-ctx.Done()
+			a.mu.Lock()
+			return nil, ctx.Err()
+		}
 	}
 	if a.lose != nil {
 		if err := a.lose(call.Action); err != nil {

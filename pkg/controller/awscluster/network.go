@@ -44,6 +44,7 @@ type network struct {
 	told    time.Time // when the status was last written
 
 	// The readings.
+	late     time.Time // none before
 	reading  bool
 	stale    bool  // the job changed after the reading began
 	seen     *seen // the last one, or nil
@@ -59,8 +60,8 @@ type network struct {
 	polled  []string // what the last poll reads
 	flying  int      // calls in flight
 	trouble []apply.Failure
-	drifted []string // what is restored, for an event
-	held    time.Time
+	drifted []string  // what is restored, for an event
+	held    time.Time // no call before
 }
 
 // cluster is what is kept of a Cluster.
@@ -117,8 +118,15 @@ func (c *Controller) plan(n *network, now time.Time, at bool) {
 	case !n.works() || n.reading || n.run != nil || n.flying > 0:
 		c.reads.Remove(key)
 	case at || n.seen == nil && !c.reads.Has(key):
-		c.reads.Set(key, now)
+		c.reads.Set(key, later(now, n.late))
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // works reports whether calls may be made for a network.

@@ -114,9 +114,7 @@ func (c *Controller) read(ctx context.Context, keys []string) (map[string]seen, 
 	if err != nil {
 		return map[string]seen{key: {job: of.job, err: err}}, nil
 	}
-	began := time.Now()
 	s := look(ctx, in, of.job, of.known)
-	s.began = began
 	if c.options.Preview {
 		return map[string]seen{key: s}, s.err
 	}
@@ -166,9 +164,6 @@ func (c *Controller) took(n *network, s seen, now time.Time) {
 		n.failures++
 		c.warn(n, "QuotaExceeded", s.shortage().Error())
 		c.reads.Set(key, now.Add(max(c.options.Period/2, backoff.After(n.failures))))
-	case s.gone && s.began.Before(c.late):
-		n.seen.gone = false // AWS may not show yet what an earlier leader made
-		c.reads.Set(key, c.late)
 	case len(s.plan.Steps) == 0:
 		c.rest(n, now)
 	default:

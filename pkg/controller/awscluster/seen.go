@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
 	"github.com/tulle-net/tulle/pkg/awsnet/apply"
@@ -44,8 +43,7 @@ type Scope struct {
 
 // seen is what a reading of a network found.
 type seen struct {
-	job   job
-	began time.Time
+	job job
 	// whose is the owner in the calls of the plan.
 	whose awsnet.Owner
 	// problems are what is wrong with the spec in this region.
