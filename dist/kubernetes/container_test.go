@@ -117,6 +117,8 @@ func TestContainers(t *testing.T) {
 		t.Errorf("cleaned up twice: %s", out)
 	}
 
+	changeToUDP(t, c, nodes)
+
 	// The container needs everything that it gets: without any of it, it reports what is
 	// missing.
 	for _, c := range []struct {
@@ -143,6 +145,45 @@ func TestContainers(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// changeToUDP gives the nodes another backend, for which the pod gets a device. Without it,
+// the daemon reports that. Then it gives them the first backend again.
+func changeToUDP(t *testing.T, c *clustertest.Cluster, nodes []*node) {
+	rendered, err := chart("tulle", namespace, "network: {ipv6: \"fd00:10:244::/56\", backend: {Type: udp}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := objects(t, rendered)
+	daemon := find[daemonSet](t, manifest, "DaemonSet").Spec.Template.Spec.Containers[0]
+	config := find[struct{ Data map[string]string }](t, manifest, "ConfigMap").Data
+	for _, n := range nodes {
+		n.says("rm", "--force", "tulled")
+		n.mounts["config"], n.mounts["tun"] = n.folder("config-udp", config), "/dev/net/tun"
+		n.container(daemon, "--detach")
+	}
+	for _, n := range nodes {
+		n.ready()
+	}
+	c.Matrix()
+	less := daemon
+	less.VolumeMounts = slices.DeleteFunc(slices.Clone(daemon.VolumeMounts), func(m mount) bool { return m.Name == "tun" })
+	nodes[1].Run(nil, "rm", "--force", "tulled")
+	nodes[1].container(less, "--detach")
+	kerneltest.Eventually(t, patience, func() error {
+		if text, err := nodes[1].status(); !strings.Contains(text, "/dev/net/tun: no such file") {
+			return fmt.Errorf("without /dev/net/tun: %v: %s", err, text)
+		}
+		return nil
+	})
+	for _, n := range nodes {
+		n.says("rm", "--force", "tulled")
+		n.mounts["config"] = filepath.Join(filepath.Dir(n.mounts["config"]), "config")
+		n.container(n.spec.Containers[0], "--detach")
+	}
+	for _, n := range nodes {
+		n.ready()
 	}
 }
 
@@ -240,7 +281,7 @@ func (n *node) ready() {
 }
 
 // healthy are the lines of a status without problems.
-var healthy = []string{"tulled", "node", "network", "lease", "uplink", "peers", "store", "kernel", "firewall", "probes"}
+var healthy = []string{"tulled", "node", "network", "lease", "uplink", "peers", "store", "kernel", "firewall", "probes", "  tunnel"}
 
 // up returns why the Node does not report its network as available.
 func (n *node) up() error {
