@@ -77,9 +77,11 @@ type Controller struct {
 	late    time.Time // until then AWS may still show what an earlier leader made
 	doubt   time.Time // when a creation last ended without an answer
 
+	number uint64 // of Reads
+
 	// Outside of the loop.
-	jobs    sync.Map // what is being read: job by key
-	waits   sync.Map // what is being polled: wait by key
+	jobs    sync.Map // what is being read: asked by the Read's key
+	waits   sync.Map // what is being polled: wait by the Read's key
 	answers sync.Map // answers to writes of objects in flight, by UID
 }
 

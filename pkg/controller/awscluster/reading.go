@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/awsnet"
@@ -89,8 +91,7 @@ func (c *Controller) readDue(now time.Time) (keys []string, again time.Time) {
 		}
 		n.reading, n.stale = true, false
 		c.reading.take(n.job.region)
-		c.jobs.Store(key, asked{n.job, n.known})
-		keys = []string{key}
+		keys = c.ask(&c.jobs, asked{key, n.job, n.known})
 		break
 	}
 	for _, key := range busy { // the end of a reading leads here again
@@ -99,32 +100,42 @@ func (c *Controller) readDue(now time.Time) (keys []string, again time.Time) {
 	return keys, again
 }
 
+// ask keeps what a Read is about, and returns the key that the Read gets. Each has one of its
+// own: an object may be created again while a Read of the earlier one goes on.
+func (c *Controller) ask(in *sync.Map, what any) []string {
+	c.number++
+	key := strconv.FormatUint(c.number, 10)
+	in.Store(key, what)
+	return []string{key}
+}
+
 // asked is what a reading is about.
 type asked struct {
+	key   string // of the network
 	job   job
 	known known
 }
 
 // read reads a network. A failure is part of what was found, because it concerns one network.
 func (c *Controller) read(ctx context.Context, keys []string) (map[string]seen, error) {
-	key := keys[0]
-	what, _ := c.jobs.LoadAndDelete(key)
+	what, _ := c.jobs.LoadAndDelete(keys[0])
 	of := what.(asked)
 	in, err := c.options.Region(of.job.region)
 	if err != nil {
-		return map[string]seen{key: {job: of.job, err: err}}, nil
+		return map[string]seen{keys[0]: {key: of.key, job: of.job, err: err}}, nil
 	}
 	s := look(ctx, in, of.job, of.known)
+	s.key = of.key
 	if c.options.Preview {
-		return map[string]seen{key: s}, s.err
+		return map[string]seen{keys[0]: s}, s.err
 	}
-	return map[string]seen{key: s}, nil
+	return map[string]seen{keys[0]: s}, nil
 }
 
 // take takes what a reading found.
 func (c *Controller) take(keys []string, found map[string]seen) {
-	key, now := keys[0], time.Now()
-	s := found[key]
+	s, now := found[keys[0]], time.Now()
+	key := s.key
 	c.reading.give(s.job.region)
 	n := c.networks[key]
 	if n == nil || !n.reading { // it was deleted, and perhaps created again
@@ -245,8 +256,7 @@ func (c *Controller) pollDue(now time.Time) (keys []string, again time.Time) {
 		}
 		n.polling = true
 		c.polling.take(n.job.region)
-		c.waits.Store(key, wait{n.job.region, n.run, ids})
-		keys = []string{key}
+		keys = c.ask(&c.waits, wait{key, n.job.region, n.run, ids})
 		break
 	}
 	for _, key := range busy { // the end of a poll leads here again
@@ -258,6 +268,7 @@ func (c *Controller) pollDue(now time.Time) (keys []string, again time.Time) {
 // wait is what is polled, and polled what was found.
 type (
 	wait struct {
+		key    string // of the network
 		region string
 		run    *apply.Run
 		ids    []string
@@ -281,8 +292,9 @@ func (c *Controller) poll(ctx context.Context, keys []string) (map[string]polled
 }
 
 func (c *Controller) takePoll(keys []string, found map[string]polled) {
-	key, now := keys[0], time.Now()
-	n, p := c.networks[key], found[key]
+	p, now := found[keys[0]], time.Now()
+	key := p.key
+	n := c.networks[key]
 	c.polling.give(p.region)
 	if n == nil {
 		return

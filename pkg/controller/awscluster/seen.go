@@ -43,6 +43,7 @@ type Scope struct {
 
 // seen is what a reading of a network found.
 type seen struct {
+	key string // of the network
 	job job
 	// whose is the owner in the calls of the plan.
 	whose awsnet.Owner

@@ -77,9 +77,36 @@ func TestReadingOfAnEarlierObjectIsDropped(t *testing.T) {
 	n := c.networks[s.Key()]
 	old := n.job
 	old.uid, old.end, n.reading = "before", true, true
-	c.take([]string{s.Key()}, map[string]seen{s.Key(): {job: old, gone: true}})
+	c.take([]string{"1"}, map[string]seen{"1": {key: s.Key(), job: old, gone: true}})
 	if n.seen != nil || n.reading || !c.reads.Has(s.Key()) {
 		t.Errorf("seen %+v, reading %v", n.seen, n.reading)
+	}
+}
+
+// TestReadingsOfOneNameDoNotMix: an object is created again before the reading of the earlier
+// one has begun.
+func TestReadingsOfOneNameDoNotMix(t *testing.T) {
+	c, s := newController(), claiming(t, "prod", "u", "", home+"/prod/u")
+	c.options.Region = func(string) (Cloud, error) { return newAccount(home), nil }
+	var asked [][]string
+	for _, uid := range []string{"u", "v"} {
+		s.UID, s.Annotations = uid, map[string]string{NetworkAnnotation: home + "/prod/" + uid}
+		c.set(s.Key(), s)
+		keys, _ := c.readDue(time.Now())
+		asked = append(asked, keys)
+	}
+	for i, uid := range []string{"u", "v"} {
+		found, err := c.read(t.Context(), asked[i])
+		if err != nil || found[asked[i][0]].job.uid != uid {
+			t.Errorf("the reading of %s is of %q: %v", uid, found[asked[i][0]].job.uid, err)
+		}
+		c.take(asked[i], found)
+	}
+	if n := c.networks[s.Key()]; n.seen == nil && !c.reads.Has(s.Key()) || n.seen != nil && n.seen.job.uid != "v" {
+		t.Errorf("seen %+v", n.seen)
+	}
+	if len(c.reading.taken) > 0 {
+		t.Errorf("readings count as in flight: %v", c.reading.taken)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -53,7 +54,8 @@ type Controller struct {
 	states   map[string]*state // of Clusters that are ours
 	steps    controller.Schedule
 	reads    controller.Schedule
-	asked    sync.Map                  // what is being looked at: question by key
+	number   uint64                    // of Reads
+	asked    sync.Map                  // what is being looked at: question by the Read's key
 	flights  map[controller.Ref]string // the Clusters of writes in flight
 }
 
@@ -203,8 +205,12 @@ func (c *Controller) readDue(now time.Time) ([]string, time.Time) {
 			continue
 		}
 		s.looking, s.looked = true, o.Spec.Endpoint
-		c.asked.Store(key, question{o.Metadata, o.Spec.Endpoint, o.Status.Initialization.ControlPlane || isTrue(o.Status.Conditions, initialized)})
-		return []string{key}, time.Time{}
+		// Each Read has a key of its own: a Cluster may be created again while one of the earlier
+		// Cluster goes on.
+		c.number++
+		id := strconv.FormatUint(c.number, 10)
+		c.asked.Store(id, question{o.Metadata, o.Spec.Endpoint, o.Status.Initialization.ControlPlane || isTrue(o.Status.Conditions, initialized)})
+		return []string{id}, time.Time{}
 	}
 }
 
@@ -216,8 +222,9 @@ func (c *Controller) read(ctx context.Context, keys []string) (map[string]found,
 }
 
 func (c *Controller) take(keys []string, all map[string]found) {
-	key, now := keys[0], time.Now()
-	s, f := c.states[key], all[key]
+	f, now := all[keys[0]], time.Now()
+	key := f.of.meta.Key()
+	s := c.states[key]
 	if s == nil {
 		return
 	}

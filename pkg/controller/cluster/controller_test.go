@@ -307,15 +307,17 @@ func TestReadingOfAnotherEndpointIsDropped(t *testing.T) {
 	if len(keys) != 1 || !s.looking || s.looked != o.Spec.Endpoint {
 		t.Fatalf("%v: %+v", keys, s)
 	}
-	for _, of := range []question{{meta: o.Metadata, endpoint: capi.Endpoint{Host: "old", Port: 443}}, {endpoint: o.Spec.Endpoint}} {
+	other := o.Metadata
+	other.UID = "other"
+	for _, of := range []question{{meta: o.Metadata, endpoint: capi.Endpoint{Host: "old", Port: 443}}, {meta: other, endpoint: o.Spec.Endpoint}} {
 		s.looking = true
-		c.take(keys, map[string]found{"/prod": {of: of, state: secretState{answers: true}}})
+		c.take(keys, map[string]found{keys[0]: {of: of, state: secretState{answers: true}}})
 		if again, _ := c.reads.Pop(time.Now()); s.secrets.answers || s.looking || again != "/prod" {
 			t.Errorf("%+v: %+v, again %q", of, s, again)
 		}
 	}
 	s.looking = true
-	c.take(keys, map[string]found{"/prod": {of: question{meta: o.Metadata, endpoint: o.Spec.Endpoint}, state: secretState{answers: true}}})
+	c.take(keys, map[string]found{keys[0]: {of: question{meta: o.Metadata, endpoint: o.Spec.Endpoint}, state: secretState{answers: true}}})
 	if !s.secrets.answers {
 		t.Error("the answer of the endpoint is dropped, too")
 	}
@@ -383,5 +385,37 @@ func TestProbeVerifiesTheServer(t *testing.T) {
 	s.Close()
 	if err := probe(t.Context(), a); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestReadingsOfOneNameDoNotMix: a Cluster is created again before the reading of the earlier
+// one has begun.
+func TestReadingsOfOneNameDoNotMix(t *testing.T) {
+	c := New(controller.New(controller.Options{}), Options{})
+	var asked []string
+	for _, uid := range []string{"u", "v"} {
+		var o capi.Cluster
+		o.Metadata.Namespace, o.Metadata.Name, o.Metadata.UID = "default", "prod", uid
+		o.Spec.Infrastructure.Group, o.Spec.Infrastructure.Kind, o.Spec.Infrastructure.Name = infraGroup, infraKind, "prod"
+		o.Spec.Endpoint = capi.Endpoint{Host: "api.example.org", Port: 6443}
+		c.versions[beta2] = map[string]capi.Cluster{}
+		c.judge(o.Metadata.Key()) // the earlier one is deleted
+		c.versions[beta2][o.Metadata.Key()] = o
+		c.judge(o.Metadata.Key())
+		keys, _ := c.readDue(time.Now())
+		asked = append(asked, keys...)
+	}
+	if len(asked) != 2 {
+		t.Fatalf("readings of %q", asked)
+	}
+	for i, uid := range []string{"u", "v"} {
+		what, has := c.asked.LoadAndDelete(asked[i])
+		if !has || what.(question).meta.UID != uid {
+			t.Fatalf("the reading of %s is of %+v", uid, what)
+		}
+		c.take(asked[i:i+1], map[string]found{asked[i]: {of: what.(question), state: secretState{read: true, problem: uid}}})
+	}
+	if s := c.states["default/prod"]; s == nil || s.secrets.problem != "v" {
+		t.Errorf("it knows %+v", s)
 	}
 }
