@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
@@ -52,7 +53,8 @@ func TestUDPHealsAndRestarts(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, udpDual)
 	one, two := w.Hosts[0], w.Hosts[1]
-	for _, line := range []string{"link delete tulle.udp", "link set tulle6.udp down", "link set tulle.udp name stolen", "route flush proto 84"} {
+	elsewhere := kerneltest.NewNS(t, "elsewhere").Name
+	for _, line := range []string{"link delete tulle.udp", "link set tulle6.udp down", "link set tulle.udp netns " + elsewhere, "link set tulle.udp name stolen", "route flush proto 84"} {
 		w.eventually(func() error { // the last one must be healed
 			if out, code := w.command(one, "status"); code != 0 {
 				return fmt.Errorf("not ready:\n%s", out)
