@@ -43,9 +43,49 @@ type Router interface {
 // Confiner is a Backend that allows packets for peers to leave the host in one way only.
 type Confiner interface {
 	Backend
-	// Confined returns, for each family, the device through which alone packets for the
-	// network may leave, or "" if they may leave through any.
-	Confined() subnet.Pair[string]
+	// Confined returns, for each family, the devices through which alone packets for the
+	// network may leave. They may leave through any if the first one is "".
+	Confined() subnet.Pair[[2]string]
+}
+
+// Rotator is a Backend whose nodes replace their keys while packets flow. A node that does
+// offers its peers a second tunnel: another device, with a port of its own.
+type Rotator interface {
+	Backend
+	// Offers reports whether a peer offers a second tunnel.
+	Offers(peer *subnet.Lease) bool
+	// Tunnels returns, for each family, the tunnels by which a peer can be reached. It is
+	// zero for a family in which there is one at most. What Peer returns leads through the
+	// second one if Lease.Second says so.
+	Tunnels(own, peer subnet.Lease) subnet.Pair[Tunnels]
+	// Keys returns the node's keys, of which Publish and Host make use.
+	Keys() WireGuardKeys
+	// KeyAge returns the age at which a node replaces its key; 0 is never.
+	KeyAge() time.Duration
+}
+
+// Tunnels are two tunnels to one peer.
+type Tunnels struct {
+	First, Second SessionKey
+	// PreferSecond reports that the second one is to be used while it works. Otherwise the
+	// first one is.
+	PreferSecond bool
+}
+
+// SessionKey names the session with a peer on a device.
+type SessionKey struct {
+	Link string
+	Peer netstate.PublicKey
+}
+
+// WireGuardKeys are the public keys of a node.
+type WireGuardKeys struct {
+	// Device is the key of the node's device, and Published the one that its peers learn.
+	// They differ until the store has the successor of an old key.
+	Device, Published netstate.PublicKey
+	// Second is the key of the second device while the node replaces its key; zero
+	// otherwise.
+	Second netstate.PublicKey
 }
 
 // Keyed is a Backend whose objects refer to a preshared key.
@@ -72,9 +112,12 @@ type HostFacts struct {
 	// Published is what the node published last. The backend keeps it, so that peers need
 	// not learn something new.
 	Published subnet.Attrs
-	// WireGuardKey returns the public key that belongs to the node's private one. It is nil
+	// WireGuardKeys returns the public keys that belong to the node's private ones. It is nil
 	// if only a config is checked. The node makes its key when a backend asks first.
-	WireGuardKey func() (netstate.PublicKey, error)
+	WireGuardKeys func() (WireGuardKeys, error)
+	// SecondTunnel reports that a peer replaces its key, and KeepSecondTunnel that not all
+	// peers are known: one of them may do so.
+	SecondTunnel, KeepSecondTunnel bool
 	// Prepare returns the output of a command that prepares this host. It runs the command
 	// once; until that has ended well, its error wraps netstate.ErrUnfinished. It is nil if
 	// only a config is checked.

@@ -100,7 +100,7 @@ func hosts() map[string]backend.HostFacts {
 
 	hosts := map[string]backend.HostFacts{"plain": plain, "NAT": nat, "busy": busy, "flannel": flannel}
 	for kind, h := range hosts {
-		h.WireGuardKey, h.Prepare = hasKey(h.NodeID), prepared(h.NodeID)
+		h.WireGuardKeys, h.Prepare = hasKey(h.NodeID), prepared(h.NodeID)
 		hosts[kind] = h
 	}
 	return hosts
@@ -112,8 +112,10 @@ func keyOf(nodeID string) netstate.PublicKey {
 }
 
 // hasKey returns what tells a backend the key of a node.
-func hasKey(nodeID string) func() (netstate.PublicKey, error) {
-	return func() (netstate.PublicKey, error) { return keyOf(nodeID), nil }
+func hasKey(nodeID string) func() (backend.WireGuardKeys, error) {
+	return func() (backend.WireGuardKeys, error) {
+		return backend.WireGuardKeys{Device: keyOf(nodeID), Published: keyOf(nodeID)}, nil
+	}
 }
 
 // prepared returns what tells a backend what PreStartupCommand printed on a node.
@@ -175,7 +177,7 @@ func (s scene) peers(t testing.TB, n int, random *rand.Rand) []subnet.Lease {
 			at[f] = netip.MustParseAddr(far[f][random.IntN(len(far[f]))])
 		}
 		h := backend.HostFacts{NodeID: fmt.Sprintf("machine-%d", i+2), Uplinks: uplinks(mtu, at, at)}
-		h.WireGuardKey, h.Prepare = hasKey(h.NodeID), prepared(h.NodeID)
+		h.WireGuardKeys, h.Prepare = hasKey(h.NodeID), prepared(h.NodeID)
 		b, err := s.factory(s.cfg, h)
 		if err != nil {
 			t.Fatal(err)
@@ -339,7 +341,7 @@ func (s scene) checkPure(t *testing.T, peers []subnet.Lease) {
 		t.Error("another of the same says other things")
 	}
 	now := s.host
-	host.WireGuardKey, now.WireGuardKey, host.Prepare, now.Prepare = nil, nil, nil, nil // functions cannot be compared
+	host.WireGuardKeys, now.WireGuardKeys, host.Prepare, now.Prepare = nil, nil, nil, nil // functions cannot be compared
 	if !reflect.DeepEqual(host, now) {
 		t.Errorf("the host's facts are %+v now", host)
 	}

@@ -63,3 +63,13 @@ func (d Devices) Host(own subnet.Lease, h HostFacts, o Offload) []netstate.Objec
 	}
 	return objects
 }
+
+// Overlays returns the devices alone, each with its address and settings.
+func (d Devices) Overlays(own subnet.Lease) (objects []netstate.Object) {
+	for _, f := range subnet.Families {
+		if own.Subnets[f].IsValid() && d[f].Name != "" {
+			objects = append(objects, overlay(own, f, d[f])...)
+		}
+	}
+	return objects
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -49,11 +50,10 @@ type Options struct {
 	// another ID if another machine has the same one. It is nil where IDs are unique.
 	Node     subnet.Node
 	Identity *identity.Identity
-	// WireGuardKey returns the public key of this installation's node, and makes the key if
-	// there is none. AddPSK adds a preshared key to what the kernel is given. Both are nil
-	// where no backend needs them.
-	WireGuardKey func(instance string) (netstate.PublicKey, error)
-	AddPSK       func(key string) error
+	// Keys are this node's WireGuard keys. AddPSK adds a preshared key to what the kernel is
+	// given. Both are nil where no backend needs them.
+	Keys   Keys
+	AddPSK func(key string) error
 	// Unfiltered is the setting because of which Firewall writes no rules, or "" if it
 	// writes them.
 	Unfiltered string
@@ -161,7 +161,8 @@ type Agent struct {
 	unsaved        bool        // something has changed since the last save
 	saves          trouble.Outcome
 	exempted       []netip.Prefix // from Exemptions
-	foreignBridges string         // bridges outside the network, as last logged
+	rotation       rotation
+	foreignBridges string // bridges outside the network, as last logged
 }
 
 // resync is the interval of full resyncs with the kernel.
@@ -170,13 +171,14 @@ const resync = 5 * time.Minute
 // New returns a node. Run starts it.
 func New(o Options) *Agent {
 	a := &Agent{
-		Options: o,
-		calls:   make(chan func()),
-		save:    time.NewTimer(time.Hour),
-		bury:    time.NewTimer(time.Hour),
-		saves:   trouble.Outcome{Failed: "Failed to save the network; retrying", Works: "Saved the network again"},
-		offload: offload{timer: time.NewTimer(time.Hour)},
-		lifting: time.NewTimer(time.Hour),
+		Options:  o,
+		calls:    make(chan func()),
+		save:     time.NewTimer(time.Hour),
+		bury:     time.NewTimer(time.Hour),
+		saves:    trouble.Outcome{Failed: "Failed to save the network; retrying", Works: "Saved the network again"},
+		offload:  offload{timer: time.NewTimer(time.Hour)},
+		lifting:  time.NewTimer(time.Hour),
+		rotation: rotation{wake: retry.NewWakeup()},
 	}
 	a.loop = reconcile.New(confined{a}, resync, o.Healing)
 	if a.Trim == nil {
@@ -217,6 +219,9 @@ func (a *Agent) Run(ctx context.Context) {
 	if a.LeaseEnds != nil {
 		a.running.Go(a.followExpiry)
 	}
+	if a.Keys != nil {
+		a.running.Go(a.rotateKeys)
+	}
 	a.hinted = a.Hints == nil
 	if a.Hints != nil {
 		a.await(onUplink, "reading this Node's addresses from the store")
@@ -239,6 +244,7 @@ func (a *Agent) Run(ctx context.Context) {
 			a.rememberUnlessCopied()
 		case <-a.bury.C:
 			a.burying = a.peers.DropLingering()
+			a.followOffers()
 			if a.burying {
 				a.bury.Reset(linger)
 			}

@@ -182,9 +182,13 @@ func (a *Agent) makeBackendWith(cfg subnet.Config, known backend.Checksums, prep
 		return nil, UnknownBackend(cfg, a.Backends)
 	}
 	h := backend.HostFacts{NodeID: a.Node.ID, Checksums: known, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published(), Prepare: prepare}
-	if a.WireGuardKey != nil {
-		h.WireGuardKey = func() (netstate.PublicKey, error) { return a.WireGuardKey(a.Node.Instance) }
+	if a.Keys != nil {
+		h.WireGuardKeys = func() (backend.WireGuardKeys, error) {
+			s, err := a.Keys.State(a.Node.Instance)
+			return backend.WireGuardKeys{Device: s.Device, Published: s.Published, Second: s.Second}, err
+		}
 	}
+	h.SecondTunnel, h.KeepSecondTunnel = a.rotation.offered, !a.listed
 	for f, u := range a.host.Uplinks {
 		if cfg.Pools[f].IsValid() {
 			h.Uplinks[f] = backend.Uplink{
@@ -197,7 +201,7 @@ func (a *Agent) makeBackendWith(cfg subnet.Config, known backend.Checksums, prep
 	if keyed, ok := b.(backend.Keyed); ok && err == nil && a.AddPSK != nil && keyed.PresharedKey() != (backend.Secret{}) {
 		err = a.AddPSK(keyed.PresharedKey().Reveal())
 	}
-	if c, ok := b.(backend.Confiner); ok && err == nil && a.Unfiltered != "" && c.Confined() != (subnet.Pair[string]{}) {
+	if c, ok := b.(backend.Confiner); ok && err == nil && a.Unfiltered != "" && c.Confined() != (subnet.Pair[[2]string]{}) {
 		err = &subnet.ConfigError{
 			Key: "Backend.Strict", Value: "true", Why: "it needs firewall rules, and this host writes none: " + a.Unfiltered,
 			Fix: "set another value on this host, or Strict to false for the network; then packets may leave unencrypted where another route leads",

@@ -10,6 +10,7 @@ import (
 	"github.com/tulle-net/tulle/backend/backendtest"
 	"github.com/tulle-net/tulle/backend/wireguard"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/wgkey"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -63,17 +64,16 @@ func TestKernelWaitsForTheConfiningRules(t *testing.T) {
 
 // TestStrictNeedsAFirewall refuses the backend where no rules are written.
 func TestStrictNeedsAFirewall(t *testing.T) {
-	key := wireguardKey(t, ownWireGuardKey)
 	for keys, refused := range map[string]bool{"": true, `, "Strict": false`: false} {
 		a := &Agent{Options: Options{
 			Unfiltered: "--filter=none", Backends: map[string]backend.Factory{wireguard.Type: wireguard.New},
-			WireGuardKey: func(string) (netstate.PublicKey, error) { return key, nil },
+			Keys: wgkey.NewStore(t.TempDir(), "", "node"),
 		}}
 		b, err := a.makeBackend(backendtest.Config(t, wireguard.Type, backendtest.V4, keys))
 		if got := err != nil && strings.Contains(err.Error(), "--filter=none") && strings.Contains(err.Error(), "Backend.Strict"); got != refused {
 			t.Errorf("%q: %v", keys, err)
 		}
-		if c, ok := b.(backend.Confiner); !refused && (!ok || c.Confined() != subnet.Pair[string]{}) {
+		if c, ok := b.(backend.Confiner); !refused && (!ok || c.Confined() != subnet.Pair[[2]string]{}) {
 			t.Errorf("%q: %v", keys, b)
 		}
 	}

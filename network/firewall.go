@@ -33,7 +33,7 @@ func (a *Agent) filter() {
 		r.Confined = c.Confined()
 	}
 	a.Firewall.Want(r)
-	a.confining.Store(r.Confined != subnet.Pair[string]{})
+	a.confining.Store(r.Confined != subnet.Pair[[2]string]{})
 }
 
 // confined is the kernel as the loop changes it. While packets are confined, it changes

@@ -39,7 +39,8 @@ func (a *Agent) keep(claim subnet.Claim) {
 				a.call(ctx, func() { a.leaseless(err) })
 				continue
 			}
-			if taken, _ := callAndWait(ctx, a, func() bool { return a.takeLease(own) }); !taken {
+			stored := !only
+			if taken, _ := callAndWait(ctx, a, func() bool { return a.takeLease(own, stored) }); !taken {
 				continue
 			}
 			since := time.Now()
@@ -81,8 +82,9 @@ func (a *Agent) leaseless(err error) {
 	}
 }
 
-// takeLease adopts a lease from the store, and reports whether to hold it.
-func (a *Agent) takeLease(own subnet.Lease) (taken bool) {
+// takeLease adopts a lease, and reports whether to hold it. stored reports that it is from
+// the store.
+func (a *Agent) takeLease(own subnet.Lease, stored bool) (taken bool) {
 	if !a.config.Allows(own.Subnets) {
 		a.takeForeignLease(own)
 		return false
@@ -105,6 +107,10 @@ func (a *Agent) takeLease(own subnet.Lease) (taken bool) {
 		a.since = time.Now()
 	}
 	a.own = own
+	if stored {
+		a.rotation.stored = own.Attrs
+		a.rotation.wake.Wake()
+	}
 	a.stopWaiting(onLease)
 	a.followNotices()
 	if a.watching.done == nil {
@@ -159,6 +165,7 @@ func (a *Agent) settle(own subnet.Lease) {
 	a.filter() // first: what is confined must not leave another way while the rest is done
 	if a.peers == nil {
 		a.peers = newPeerSet(a.config, own, a.backend, a.loop)
+		a.recallSessions()
 		a.peers.responder = a.Responder
 		a.recallPeers()
 	} else if a.peers.rehost(a.config, own, a.backend) && a.watching.done != nil {

@@ -177,13 +177,17 @@ func (p *peerSet) reroute(keys []string) {
 	p.desired.Update(func(d *reconcile.Desired) { parts.set(d) })
 }
 
-// routed returns a peer's lease with Routed. The caller holds mu.
+// routed returns a peer's lease with Routed and Second. The caller holds mu.
 func (p *peerSet) routed(key string, l *subnet.Lease) *subnet.Lease {
-	if p.ways == nil {
+	second := p.tunnels.second[key]
+	if p.ways == nil && second == (subnet.Pair[bool]{}) {
 		return l
 	}
 	copied := *l
-	copied.Routed = subnet.Pair[bool]{}
+	copied.Routed, copied.Second = subnet.Pair[bool]{}, second
+	if p.ways == nil {
+		return &copied
+	}
 	if v, vetoed := p.ways.vetoes[key]; !vetoed || v.until.IsZero() {
 		copied.Routed = p.ways.notices[key].Routes(p.ways.own, l)
 	}

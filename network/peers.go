@@ -36,6 +36,7 @@ type peerSet struct {
 	rejections rejections
 	unroutable map[string]error // peers that are unroutable with the backend, by key
 	ways       *ways            // nil before the first notices, and with other backends than a Router
+	tunnels    tunnelSet        // of peers with two
 }
 
 // newPeerSet returns a peerSet without a peer, for the node that holds own.
@@ -44,6 +45,7 @@ func newPeerSet(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired 
 		desired: desired, own: own, backend: b,
 		table:      subnet.NewTable(cfg, own),
 		unroutable: make(map[string]error),
+		tunnels:    newTunnelSet(),
 	}
 	desired.Update(func(d *reconcile.Desired) { d.Set(ownerHost, b.Host(own)) })
 	return p
@@ -82,6 +84,7 @@ func (p *peerSet) put(changes subnet.Changes, parts parts, and func(*reconcile.D
 func (p *peerSet) drop(d *reconcile.Desired, keys []string) {
 	for _, key := range keys {
 		delete(p.unroutable, key)
+		p.tunnels.remove(key)
 		d.Remove(key)
 	}
 }
@@ -145,6 +148,7 @@ func (p *peerSet) byAge() []subnet.Peer {
 func (p *peerSet) work(peers []subnet.Peer) parts {
 	out := make(parts, len(peers))
 	for i, peer := range peers {
+		p.tunnels.find(p.backend, p.own, peer)
 		objects, err := p.backend.Peer(p.own, *p.routed(peer.Key, peer.Lease), p.metrics)
 		out[i] = part{peer.Key, objects}
 		if err == nil {

@@ -133,6 +133,7 @@ func (a *Agent) updateNext(left *portions) (more bool) {
 		a.listed = true
 		a.stopWaiting(onList)
 	}
+	a.followOffers()
 	a.saveSoon()
 	return more
 }

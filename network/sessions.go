@@ -1,9 +1,11 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"time"
 
+	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/subnet"
@@ -47,7 +49,7 @@ func (p peersView) encrypted() (links []string, key netstate.PublicKey) {
 	}
 	for _, o := range p.backend.Host(p.own) {
 		if l, isLink := o.(netstate.Link); isLink && l.Kind == netstate.TunnelWireGuard {
-			links, key = append(links, l.Name), l.WireGuard.Key
+			links, key = append(links, l.Name), cmp.Or(key, l.WireGuard.Key)
 		}
 	}
 	return links, key
@@ -89,32 +91,31 @@ func ageOf(s netstate.Session, now time.Time) string {
 	return status.SessionExpired
 }
 
-// sessionKey distinguishes sessions.
-type sessionKey struct {
-	link string
-	peer netstate.PublicKey
-}
-
 // sessionsByKey returns all sessions by their keys.
-func (v View) sessionsByKey() map[sessionKey]netstate.Session {
+func (v View) sessionsByKey() map[backend.SessionKey]netstate.Session {
 	if v.Sessions == nil {
 		return nil
 	}
-	all := make(map[sessionKey]netstate.Session, len(v.Sessions.Peers))
-	for _, s := range v.Sessions.Peers {
-		all[sessionKey{s.Link, s.Peer}] = s
+	return byKey(v.Sessions.Peers)
+}
+
+// byKey returns sessions by their keys.
+func byKey(sessions []netstate.Session) map[backend.SessionKey]netstate.Session {
+	all := make(map[backend.SessionKey]netstate.Session, len(sessions))
+	for _, s := range sessions {
+		all[backend.SessionKey{Link: s.Link, Peer: s.Peer}] = s
 	}
 	return all
 }
 
 // sessionsWith returns the sessions with a peer.
-func (v View) sessionsWith(l *subnet.Lease, known map[sessionKey]netstate.Session) (all []status.Session) {
+func (v View) sessionsWith(l *subnet.Lease, known map[backend.SessionKey]netstate.Session) (all []status.Session) {
 	if len(known) == 0 {
 		return nil
 	}
 	for _, o := range v.Peers.wants(l) {
 		p, isPeer := o.(netstate.WGPeer)
-		s, exists := known[sessionKey{p.Link, p.Peer}]
+		s, exists := known[backend.SessionKey{Link: p.Link, Peer: p.Peer}]
 		if !isPeer || !exists {
 			continue
 		}

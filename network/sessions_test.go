@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/backendtest"
 	"github.com/tulle-net/tulle/backend/wireguard"
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -27,16 +28,17 @@ func wireguardKey(t *testing.T, text string) netstate.PublicKey {
 // encryptedView is a View of a node with the backend wireguard and one peer.
 func encryptedView(t *testing.T, peers ...netstate.Session) View {
 	h := backendtest.Host()
-	h.WireGuardKey = func() (netstate.PublicKey, error) { return wireguardKey(t, ownWireGuardKey), nil }
+	own := wireguardKey(t, ownWireGuardKey)
+	h.WireGuardKeys = func() (backend.WireGuardKeys, error) { return backend.WireGuardKeys{Device: own, Published: own}, nil }
 	b := backendtest.New(t, wireguard.New, backendtest.Config(t, wireguard.Type, backendtest.Dual, ""), h)
 	a := subnet.Attrs{BackendType: wireguard.Type, PublicIP: backendtest.Addresses("192.0.2.2", "2001:db8::2")}
 	a.BackendData = subnet.Pair[string]{`{"PublicKey":"` + peerWireGuardKey + `","Port":51820}`, `{"PublicKey":"` + peerWireGuardKey + `","Port":51821}`}
 	peer := backendtest.Lease(t, "10.5.2.0-24&fd00:5:0:2::-64", a)
-	own := backendtest.Lease(t, "10.5.1.0-24&fd00:5:0:1::-64", b.Publish())
+	lease := backendtest.Lease(t, "10.5.1.0-24&fd00:5:0:1::-64", b.Publish())
 	past := uint64(4)
 	return View{
-		At: time.Now(), Config: backendtest.Config(t, wireguard.Type, backendtest.Dual, ""), Own: own, Backend: b,
-		Peers: peersView{Known: true, Count: 1, All: []subnet.Peer{{Key: peer.Key(), Lease: &peer}}, own: own, backend: b},
+		At: time.Now(), Config: backendtest.Config(t, wireguard.Type, backendtest.Dual, ""), Own: lease, Backend: b,
+		Peers: peersView{Known: true, Count: 1, All: []subnet.Peer{{Key: peer.Key(), Lease: &peer}}, own: lease, backend: b},
 		Sessions: &sessionsView{key: wireguardKey(t, ownWireGuardKey), pastTunnel: &past, Sessions: netstate.Sessions{
 			Peers: peers, Received: 70, Sent: 80, Dropped: netstate.SessionDrops{NoPeer: 1, NoSession: 2, WrongSource: 3},
 		}},

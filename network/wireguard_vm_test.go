@@ -58,7 +58,7 @@ func newCluster(t *testing.T, config string, hosts int) *cluster {
 		dir := t.TempDir()
 		w := &whole{
 			t: t, number: i + 1, store: c.store, ns: kerneltest.NewNS(t, fmt.Sprintf("whole%d", i+1)),
-			keys: filepath.Join(dir, "state", "key"), legacy: filepath.Join(dir, "wgkey"),
+			keys: wgkey.Path(filepath.Join(dir, "state")), legacy: filepath.Join(dir, "wgkey"),
 		}
 		plug(t, c.link, w.ns, "eth0", fmt.Sprintf("198.18.0.%d/24", w.number), fmt.Sprintf("fd00:18::%d/64 nodad", w.number))
 		w.ns.IP(t, "route add default via 198.18.0.254")
@@ -77,7 +77,7 @@ func (w *whole) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ring := &wgkey.Ring{}
+	ring := wgkey.NewStore(filepath.Dir(w.keys), "", "", w.legacy)
 	k.UseSecrets(ring)
 	all := map[string]backend.Factory{wireguard.Type: wireguard.New}
 	for name, f := range factories {
@@ -92,11 +92,8 @@ func (w *whole) start() {
 	w.agent = New(Options{
 		Store: w.store, Kernel: w.first, Healing: budget.New().Kernel(), Backends: all, Files: &fakeFiles{},
 		Outputs: Outputs{SubnetFile: "/nowhere/subnet.env", Network: "/test"}, Firewall: keeper, Rules: firewall.Rules{Forward: true},
-		Node: subnet.Node{ID: id, Name: id}, Uplinks: hostif.Spec{Ifaces: []string{"eth0"}},
-		WireGuardKey: func(string) (netstate.PublicKey, error) {
-			key, err := wgkey.Open(w.keys, id, w.legacy)
-			return ring.Add(key), err
-		},
+		Node: subnet.Node{ID: id, Name: id, Instance: id}, Uplinks: hostif.Spec{Ifaces: []string{"eth0"}},
+		Keys:     ring,
 		Sessions: k.Sessions,
 		AddPSK:   func(text string) error { _, err := ring.AddPSK(text); return err },
 	})

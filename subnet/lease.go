@@ -27,6 +27,9 @@ type Lease struct {
 	// Routed is set for a peer's subnets that the network between the hosts routes to the
 	// peer (see Notice). The node sets it; no store has it.
 	Routed Pair[bool]
+	// Second is set for the families in which a peer is reached through its second tunnel,
+	// while a key is replaced. The node sets it; no store has it.
+	Second Pair[bool]
 }
 
 // Attrs is what a node publishes of itself beside its subnet.

@@ -29,7 +29,11 @@ type config struct {
 	PersistentKeepaliveInterval uint16 // seconds; 0: never
 	PSK                         string // never the key itself
 	Strict                      bool   // packets for the network leave through the tunnel or not at all
+	KeyDays                     int    // after which a node replaces its key; 0: never
 }
+
+// longestKeyDays is the most that KeyDays can be.
+const longestKeyDays = 3650
 
 // parse returns the config, and its preshared key.
 func parse(cfg subnet.Config) (c config, psk presharedKey, err error) {
@@ -71,7 +75,33 @@ func parse(cfg subnet.Config) (c config, psk presharedKey, err error) {
 			Fix: `set it to another one, or Mode to "auto" for one device`,
 		}
 	}
+	if c.KeyDays < 0 || c.KeyDays > longestKeyDays {
+		return config{}, presharedKey{}, &subnet.ConfigError{
+			Key: "Backend.KeyDays", Value: fmt.Sprint(c.KeyDays), Why: "not a number of days after which keys can be replaced",
+			Fix: fmt.Sprintf("set it to one from 1 to %d, or leave it out for never", longestKeyDays),
+		}
+	}
 	return c, psk, c.checkMTU(cfg)
+}
+
+// secondPorts returns the ports of the second devices, by family: the next ones after the
+// ports of the first devices, so that all nodes have the same ones. After the last port
+// comes the first one that needs no privilege.
+func (c config) secondPorts() (ports subnet.Pair[uint16]) {
+	const unprivileged = 1024
+	port := max(c.ListenPort, c.ListenPortV6)
+	for f := range ports {
+		for {
+			if port++; port == 0 {
+				port = unprivileged
+			}
+			if port != c.ListenPort && port != c.ListenPortV6 {
+				break
+			}
+		}
+		ports[f] = port
+	}
+	return ports
 }
 
 // presharedKey is a preshared key with what refers to it.

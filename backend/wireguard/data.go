@@ -12,16 +12,24 @@ import (
 type data struct {
 	key  netstate.PublicKey
 	port uint16 // 0 in those of old flannels
+	// second is the key of the second tunnel that the node offers; zero if it offers none.
+	second     netstate.PublicKey
+	secondPort uint16
 }
 
-// wireData is data as flannel writes it.
+// wireData is data as flannel writes it, with a field that flannel ignores.
 type wireData struct {
 	PublicKey string
 	Port      uint16
+	Second    *wireData `json:",omitempty"`
 }
 
 func (d data) format() string {
-	b, err := json.Marshal(wireData{d.key.String(), d.port})
+	w := wireData{PublicKey: d.key.String(), Port: d.port}
+	if !d.second.IsZero() {
+		w.Second = &wireData{PublicKey: d.second.String(), Port: d.secondPort}
+	}
+	b, err := json.Marshal(w)
 	if err != nil {
 		panic(err) // a text and a number can always be encoded
 	}
@@ -37,5 +45,12 @@ func parseData(s string) (data, error) {
 	if err != nil {
 		return data{}, fmt.Errorf("%w: PublicKey %w", backend.ErrBackendData, err)
 	}
-	return data{key, w.Port}, nil
+	d := data{key: key, port: w.Port}
+	if w.Second != nil {
+		if d.second, err = netstate.ParsePublicKey(w.Second.PublicKey); err != nil {
+			return data{}, fmt.Errorf("%w: Second.PublicKey %w", backend.ErrBackendData, err)
+		}
+		d.secondPort = w.Second.Port
+	}
+	return d, nil
 }

@@ -22,9 +22,10 @@ type wireguard struct {
 	host    backend.HostFacts
 	config  config
 	psk     presharedKey
-	key     netstate.PublicKey // this node's
+	keys    backend.WireGuardKeys // this node's
 	pools   subnet.Pair[netip.Prefix]
 	devices backend.Devices // in all modes but separate, both families have one
+	second  backend.Devices // zero unless a key is replaced
 }
 
 // New returns the backend.
@@ -34,13 +35,16 @@ func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
 	if b.config, b.psk, err = parse(cfg); err != nil {
 		return nil, err
 	}
-	if host.WireGuardKey != nil {
-		if b.key, err = host.WireGuardKey(); err != nil {
+	if host.WireGuardKeys != nil {
+		if b.keys, err = host.WireGuardKeys(); err != nil {
 			return nil, err
 		}
 	}
 	if b.devices, err = host.MakeDevices(cfg, b.device); err != nil {
 		return nil, err
+	}
+	if host.SecondTunnel || !b.keys.Second.IsZero() || host.KeepSecondTunnel && b.hasSecond() {
+		b.second = b.secondDevices()
 	}
 	return b, nil
 }
@@ -63,7 +67,7 @@ func (b wireguard) device(f subnet.Family) netstate.Link {
 	}
 	want := netstate.Link{
 		Name: names[f][0], Kind: netstate.TunnelWireGuard, Group: netstate.Mark, Up: true, MTU: backend.OuterMTU(b.config.MTU, b.host.MTU()) - overhead,
-		WireGuard: netstate.WireGuard{Key: b.key, Port: port},
+		WireGuard: netstate.WireGuard{Key: b.keys.Device, Port: port},
 	}
 	for _, t := range b.host.Tunnels {
 		if t.Kind == want.Kind && t.Name == want.Name {
@@ -81,17 +85,24 @@ func (b wireguard) Publish() subnet.Attrs {
 	a := b.host.Attrs(Type, b.MTU())
 	for f, d := range b.devices {
 		if d.Name != "" {
-			a.BackendData[f] = data{d.WireGuard.Key, d.WireGuard.Port}.format()
+			is := data{key: b.keys.Published, port: d.WireGuard.Port}
+			if !b.keys.Second.IsZero() {
+				is.second, is.secondPort = b.keys.Second, b.second[f].WireGuard.Port
+			}
+			a.BackendData[f] = is.format()
 		}
 	}
 	return a
 }
 
-// Confined returns the devices, unless the config allows packets to leave otherwise.
-func (b wireguard) Confined() (devices subnet.Pair[string]) {
+// Confined returns the devices, unless the config allows packets to leave otherwise. The
+// second ones are always among them, so that their beginning needs no other rules.
+func (b wireguard) Confined() (devices subnet.Pair[[2]string]) {
 	if b.config.Strict {
 		for f, d := range b.devices {
-			devices[f] = d.Name
+			if d.Name != "" {
+				devices[f] = [2]string{d.Name, b.secondName(subnet.Family(f))}
+			}
 		}
 	}
 	return devices
@@ -109,7 +120,7 @@ func (b wireguard) Host(own subnet.Lease) []netstate.Object {
 		}
 	}
 	known := make(map[netstate.Key]bool) // one device serves both families in most modes
-	for _, o := range b.devices.Host(own, b.host, backend.OffloadAuto) {
+	for _, o := range append(b.devices.Host(own, b.host, backend.OffloadAuto), b.second.Overlays(own)...) {
 		s, isSetting := o.(netstate.Sysctl)
 		if _, checksums := netstate.TxChecksumOf(s.Path); isSetting && checksums {
 			continue // WireGuard computes the inner checksums before it encrypts
@@ -133,22 +144,37 @@ func (b wireguard) Peer(own, peer subnet.Lease, m backend.Metrics) ([]netstate.O
 				return nil, err
 			}
 			port := cmp.Or(d.port, b.devices[f].WireGuard.Port)
-			return b.reach(own, peer, d.key, netip.AddrPortFrom(at, port), m, f), nil
+			return b.reach(own, peer, d, netip.AddrPortFrom(at, port), m, f), nil
 		})
 	}
 	return b.together(own, peer, m)
 }
 
-// reach returns what leads to a peer's subnets of some families, by one key.
-func (b wireguard) reach(own, peer subnet.Lease, key netstate.PublicKey, at netip.AddrPort, m backend.Metrics, families ...subnet.Family) []netstate.Object {
-	device := b.devices[families[0]].Name
+// reach returns what leads to a peer's subnets of some families, by one key or, while a
+// key is replaced, by two.
+func (b wireguard) reach(own, peer subnet.Lease, d data, at netip.AddrPort, m backend.Metrics, families ...subnet.Family) []netstate.Object {
+	first := families[0]
+	device := b.devices[first].Name
 	objects := []netstate.Object{netstate.WGPeer{
-		Link: device, Peer: key, Endpoint: at, PSK: b.psk.ref, Keepalive: b.config.PersistentKeepaliveInterval,
+		Link: device, Peer: d.key, Endpoint: at, PSK: b.psk.ref, Keepalive: b.keepalive(b.awaitsFirst(d)),
 	}}
+	second, two := b.secondOf(peer, d, first)
+	if two {
+		port := cmp.Or(d.secondPort, b.second[first].WireGuard.Port)
+		objects = append(objects, netstate.WGPeer{
+			Link: second.Link, Peer: second.Peer, Endpoint: netip.AddrPortFrom(at.Addr(), port), PSK: b.psk.ref, Keepalive: b.keepalive(true),
+		})
+	}
 	for _, f := range families {
-		objects = append(objects,
-			netstate.WGAllowed{Link: device, Prefix: peer.Subnets[f], Peer: key},
-			backend.Via(own, peer, f, netip.Addr{}, device, m))
+		by := device
+		objects = append(objects, netstate.WGAllowed{Link: device, Prefix: peer.Subnets[f], Peer: d.key})
+		if two {
+			objects = append(objects, netstate.WGAllowed{Link: second.Link, Prefix: peer.Subnets[f], Peer: second.Peer})
+			if peer.Second[f] {
+				by = second.Link
+			}
+		}
+		objects = append(objects, backend.Via(own, peer, f, netip.Addr{}, by, m))
 	}
 	return objects
 }
@@ -156,10 +182,15 @@ func (b wireguard) reach(own, peer subnet.Lease, key netstate.PublicKey, at neti
 // dataOf returns a peer's data of a family.
 func (b wireguard) dataOf(peer subnet.Lease, f subnet.Family) (data, error) {
 	d, err := parseData(peer.BackendData[f])
-	if err == nil && d.key == b.key {
-		err = fmt.Errorf("%w: PublicKey %s is this node's own; do two machines share a key?", backend.ErrBackendData, d.key)
+	if err != nil {
+		return data{}, err
 	}
-	return d, err
+	for _, key := range []netstate.PublicKey{d.key, d.second} {
+		if !key.IsZero() && (key == b.keys.Device || key == b.keys.Published || key == b.keys.Second) {
+			return data{}, fmt.Errorf("%w: PublicKey %s is this node's own; do two machines share a key?", backend.ErrBackendData, key)
+		}
+	}
+	return d, nil
 }
 
 // together returns what leads to a peer by one key in both families.
@@ -181,8 +212,9 @@ func (b wireguard) together(own, peer subnet.Lease, m backend.Metrics) ([]netsta
 		return nil, nil
 	}
 	first := datas[families[0]]
-	if last := datas[families[len(families)-1]]; first.key != last.key {
-		return nil, fmt.Errorf("%w: PublicKey %s in one family and %s in the other, where one device serves both", backend.ErrBackendData, first.key, last.key)
+	if last := datas[families[len(families)-1]]; first.key != last.key || first.second != last.second {
+		return nil, fmt.Errorf("%w: PublicKey %s in one family and %s in the other, where one device serves both", backend.ErrBackendData,
+			cmp.Or(first.second, first.key), cmp.Or(last.second, last.key))
 	}
 	over, err := b.over(peer)
 	if err != nil {
@@ -193,7 +225,7 @@ func (b wireguard) together(own, peer subnet.Lease, m backend.Metrics) ([]netsta
 		// flannel says the port of a second device, which it does not have in these modes.
 		port = b.config.ListenPort
 	}
-	return b.reach(own, peer, first.key, netip.AddrPortFrom(peer.PublicIP[over], port), m, families...), nil
+	return b.reach(own, peer, first, netip.AddrPortFrom(peer.PublicIP[over], port), m, families...), nil
 }
 
 // over returns the family in which a peer is reached.

@@ -21,7 +21,7 @@ func host(t *testing.T) backend.HostFacts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.WireGuardKey = func() (netstate.PublicKey, error) { return key, nil }
+	h.WireGuardKeys = func() (backend.WireGuardKeys, error) { return backend.WireGuardKeys{Device: key, Published: key}, nil }
 	return h
 }
 
@@ -120,6 +120,9 @@ func TestInvalidConfigs(t *testing.T) {
 		`, "MTU": 1300`:                       "Backend.MTU",
 		`, "PSK": "AAAA"`:                     "wg genpsk",
 		`, "PersistentKeepaliveInterval": -1`: "Backend.PersistentKeepaliveInterval",
+		`, "KeyDays": -1`:                     "Backend.KeyDays",
+		`, "KeyDays": 3651`:                   "Backend.KeyDays",
+		`, "KeyDays": "90"`:                   "Backend.KeyDays",
 	} {
 		_, err := New(backendtest.Config(t, Type, backendtest.Dual, keys), host(t))
 		var refused *subnet.ConfigError
@@ -139,9 +142,9 @@ func TestModesNeedTheirFamily(t *testing.T) {
 
 // TestStrict confines packets to the devices by default.
 func TestStrict(t *testing.T) {
-	for keys, want := range map[string]subnet.Pair[string]{
-		"":                                  {"tulle-wg", "tulle6-wg"},
-		`, "Mode": "auto"`:                  {"tulle-wg", "tulle-wg"},
+	for keys, want := range map[string]subnet.Pair[[2]string]{
+		"":                                  {{"tulle-wg", "tulle-wg2"}, {"tulle6-wg", "tulle6-wg2"}},
+		`, "Mode": "auto"`:                  {{"tulle-wg", "tulle-wg2"}, {"tulle-wg", "tulle-wg2"}},
 		`, "Mode": "auto", "Strict": false`: {},
 	} {
 		b := backendtest.New(t, New, backendtest.Config(t, Type, backendtest.Dual, keys), host(t)).(backend.Confiner)
@@ -154,7 +157,7 @@ func TestStrict(t *testing.T) {
 				drops++
 			}
 		}
-		if strict := want != (subnet.Pair[string]{}); (drops == 2) != strict {
+		if strict := want != (subnet.Pair[[2]string]{}); (drops == 2) != strict {
 			t.Errorf("%s: %d routes that drop", keys, drops)
 		}
 	}
@@ -164,7 +167,7 @@ func TestStrict(t *testing.T) {
 func TestKeyFailureStopsTheBackend(t *testing.T) {
 	h := host(t)
 	why := errors.New("the disk is full")
-	h.WireGuardKey = func() (netstate.PublicKey, error) { return netstate.PublicKey{}, why }
+	h.WireGuardKeys = func() (backend.WireGuardKeys, error) { return backend.WireGuardKeys{}, why }
 	if _, err := New(backendtest.Config(t, Type, backendtest.V4, ""), h); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/runner"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/systemd"
+	"github.com/tulle-net/tulle/pkg/wgkey"
 )
 
 // Run runs the daemon of this host's part of the network until SIGTERM or SIGINT.
@@ -112,11 +113,11 @@ func serveReports(ctx context.Context, running *sync.WaitGroup, r reporter) {
 }
 
 // newAgent returns the agent of this node. It calls changed whenever its state changes.
-func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, packets *udp.Engine, commands *runner.Runner, keys *wireguardKeys, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
+func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, packets *udp.Engine, commands *runner.Runner, keys *wgkey.Store, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
 	healing := budget.New()
 	return network.New(network.Options{
 		Store: store, Kernel: plane{dataplane.New(links.New(k, packets), commands), k}, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
-		Backends: backends, WireGuardKey: keys.key, AddPSK: keys.addPSK, Sessions: k.Sessions,
+		Backends: backends, Keys: keys, AddPSK: func(key string) error { _, err := keys.AddPSK(key); return err }, Sessions: k.Sessions,
 		Node: store.node, Identity: store.identity, Presence: store.presence, Lives: store.asks(),
 		LeaseEnds: func() time.Time { return store.Status().LeaseEnds },
 		Uplinks:   store.uplinks, Hints: store.hints(o.Uplink),

@@ -19,29 +19,33 @@ func TestWireGuardKeyIsMadeWhenItIsNeeded(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("the state folder exists although no backend needs it")
 	}
-	first, err := k.key("")
+	keyOf := func(k *wgkey.Store, instance string) (netstate.PublicKey, error) {
+		s, err := k.State(instance)
+		return s.Device, err
+	}
+	first, err := keyOf(k, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := k.key("node-1"); again != first || err != nil {
+	if again, err := keyOf(k, "node-1"); again != first || err != nil {
 		t.Errorf("the node's ID is not its instance: %s, %v", again, err)
 	}
 	if _, ok := k.PrivateKey(first); !ok {
 		t.Error("the kernel would not get the key")
 	}
-	if restarted, err := newWireGuardKeys(dir, "node-1").key(""); restarted != first || err != nil {
+	if restarted, err := keyOf(newWireGuardKeys(dir, "node-1"), ""); restarted != first || err != nil {
 		t.Errorf("after a restart it is %s, %v", restarted, err)
 	}
-	if copied, err := newWireGuardKeys(dir, "node-2").key(""); copied == first || err != nil {
+	if copied, err := keyOf(newWireGuardKeys(dir, "node-2"), ""); copied == first || err != nil {
 		t.Errorf("a copy with another ID has %s, %v", copied, err)
 	}
-	if _, err := newWireGuardKeys("", "node-1").key(""); err == nil || !strings.Contains(err.Error(), "--state-dir") {
+	if _, err := keyOf(newWireGuardKeys("", "node-1"), ""); err == nil || !strings.Contains(err.Error(), "--state-dir") {
 		t.Errorf("without a folder: %v", err)
 	}
 	if err := os.WriteFile(wgkey.Path(dir), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := newWireGuardKeys(dir, "node-1").key(""); err == nil || got != (netstate.PublicKey{}) {
+	if got, err := keyOf(newWireGuardKeys(dir, "node-1"), ""); err == nil || got != (netstate.PublicKey{}) {
 		t.Errorf("an invalid file was replaced: %s", got)
 	}
 }
@@ -58,7 +62,7 @@ func TestWireGuardTakesFlannelsKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := newWireGuardKeys(t.TempDir(), "node-1").key("a"); got != want.Public() || err != nil {
-		t.Errorf("got %s, %v", got, err)
+	if got, err := newWireGuardKeys(t.TempDir(), "node-1").State("a"); got.Device != want.Public() || err != nil {
+		t.Errorf("got %s, %v", got.Device, err)
 	}
 }

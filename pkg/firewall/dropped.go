@@ -10,7 +10,7 @@ import (
 // were written. known is false if no such rules are wanted, or they cannot be read.
 func (k *Keeper) Dropped(ctx context.Context) (packets uint64, known bool) {
 	k.mu.Lock()
-	confines := k.want.Confined != subnet.Pair[string]{}
+	confines := k.want.Confined != subnet.Pair[[2]string]{}
 	var counts []func(context.Context) (uint64, error)
 	for _, p := range k.parts {
 		if p.Dropped != nil && p.done > 0 {

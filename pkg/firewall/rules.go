@@ -19,9 +19,10 @@ type Rules struct {
 	Random bool
 	// Exempt are destinations that see the containers' own addresses.
 	Exempt []netip.Prefix
-	// Confined has, for each family, the device through which alone packets for the network
-	// may leave the host. They may leave through any if it is "".
-	Confined subnet.Pair[string]
+	// Confined has, for each family, the devices through which alone packets for the network
+	// may leave the host. They may leave through any if the first one is "". The second one
+	// may be "".
+	Confined subnet.Pair[[2]string]
 	// Forward makes foreign firewalls accept packets from and to the network.
 	Forward bool
 	// NFTables is the network config's choice of nftables.
@@ -65,17 +66,19 @@ func (r Rules) NAT(f subnet.Family) []Rule {
 }
 
 // Confines returns the rules that drop packets of a family which would leave the host
-// other than through the confined device, in order. Packets for the host's own containers
+// other than through the confined devices, in order. Packets for the host's own containers
 // may go anywhere.
 func (r Rules) Confines(f subnet.Family) []Rule {
 	network, own := Net{Prefix: r.Networks[f]}, Net{Prefix: r.Own[f]}
-	if r.Confined[f] == "" || !network.Prefix.IsValid() || !own.Prefix.IsValid() {
+	first, second := r.Confined[f][0], r.Confined[f][1]
+	if first == "" || !network.Prefix.IsValid() || !own.Prefix.IsValid() {
 		return nil
 	}
-	return []Rule{
-		{To: own, Does: Return},
-		{To: network, Out: Iface{Name: r.Confined[f], Not: true}, Does: Drop},
+	rules := []Rule{{To: own, Does: Return}}
+	if second != "" {
+		rules = append(rules, Rule{To: network, Out: Iface{Name: second}, Does: Return})
 	}
+	return append(rules, Rule{To: network, Out: Iface{Name: first, Not: true}, Does: Drop})
 }
 
 // Forwards returns the rules that accept packets of a family, in order.

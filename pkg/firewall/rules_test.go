@@ -29,17 +29,22 @@ func dual() Rules {
 	}
 }
 
-// TestConfines lets packets for the network leave through one device, and packets for
-// own containers through any.
+// TestConfines lets packets for the network leave through one device or two, and packets
+// for own containers through any.
 func TestConfines(t *testing.T) {
 	r := dual()
-	r.Confined = subnet.Pair[string]{subnet.IPv4: "tulle-wg"}
+	r.Confined = subnet.Pair[[2]string]{subnet.IPv4: {"tulle-wg"}}
 	want := []Rule{
 		{To: Net{Prefix: r.Own[subnet.IPv4]}, Does: Return},
 		{To: Net{Prefix: r.Networks[subnet.IPv4]}, Out: Iface{Name: "tulle-wg", Not: true}, Does: Drop},
 	}
 	if got := r.Confines(subnet.IPv4); !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
+	}
+	r.Confined[subnet.IPv4][1] = "tulle-wg2"
+	want = slices.Insert(want, 1, Rule{To: Net{Prefix: r.Networks[subnet.IPv4]}, Out: Iface{Name: "tulle-wg2"}, Does: Return})
+	if got := r.Confines(subnet.IPv4); !slices.Equal(got, want) {
+		t.Errorf("with a second device: %v", got)
 	}
 	if got := r.Confines(subnet.IPv6); got != nil {
 		t.Errorf("a family that is not confined has %v", got)

@@ -21,6 +21,7 @@ const (
 	alice       = "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo="
 	aliceStored = "cAdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LGo="
 	alicePublic = "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo="
+	bob         = "XasIfmJKikt54X+Lg4AO5m87sSkmGLb9HC+LJ/+I4Os="
 )
 
 // stored returns the private key as WireGuard stores it.
@@ -129,7 +130,7 @@ func open(t *testing.T, dir string, predecessors ...string) Private {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k
+	return k.Current
 }
 
 func TestKeyLasts(t *testing.T) {
@@ -158,11 +159,11 @@ func TestKeyLasts(t *testing.T) {
 	}
 	// A copy of the machine makes a key of its own, and keeps it.
 	copied, err := Open(Path(dir), "two")
-	if err != nil || copied == k {
-		t.Errorf("a copy has %s, %v", copied, err)
+	if err != nil || copied.Current == k {
+		t.Errorf("a copy has %v, %v", copied, err)
 	}
-	if again, err := Open(Path(dir), "two"); err != nil || again != copied {
-		t.Errorf("the copy then has %s, %v", again, err)
+	if again, err := Open(Path(dir), "two"); err != nil || again.Current != copied.Current {
+		t.Errorf("the copy then has %v, %v", again, err)
 	}
 }
 
@@ -197,15 +198,18 @@ func TestUnusableFileIsKept(t *testing.T) {
 	valid := `{"version":1,"instance":"one","private_key":"` + alice + `"}`
 	for name, text := range map[string]string{
 		"empty": "", "text": alice, "version": strings.Replace(valid, "1", "2", 1), "no key": `{"version":1,"instance":"one"}`,
-		"half": valid[:len(valid)-10], "short": strings.Replace(valid, alice, alice[:40], 1), "large": valid + strings.Repeat(" ", mostFile),
+		"step":         strings.Replace(valid, "}", `,"rotation":{"step":"none","private_key":"`+bob+`"}}`, 1),
+		"itself":       strings.Replace(valid, "}", `,"rotation":{"step":"move","private_key":"`+alice+`"}}`, 1),
+		"no successor": strings.Replace(valid, "}", `,"rotation":{"step":"move"}}`, 1),
+		"half":         valid[:len(valid)-10], "short": strings.Replace(valid, alice, alice[:40], 1), "large": valid + strings.Repeat(" ", mostFile),
 	} {
 		path := Path(t.TempDir())
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		k, err := Open(path, "one")
-		if err == nil || !k.IsZero() || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), alice[:20]) {
-			t.Errorf("%s: got %s, %v", name, k, err)
+		if err == nil || k != (Keys{}) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), alice[:20]) {
+			t.Errorf("%s: got %v, %v", name, k, err)
 		}
 		if kept, err := os.ReadFile(path); err != nil || string(kept) != text {
 			t.Errorf("%s: the file has %q now, %v", name, kept, err)

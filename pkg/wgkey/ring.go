@@ -28,6 +28,13 @@ func (r *Ring) Add(key Private) netstate.PublicKey {
 	return key.public
 }
 
+// Forget removes a private key.
+func (r *Ring) Forget(key Private) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.private, key.public)
+}
+
 // AddPSK adds a preshared key in base64, and returns a reference to it.
 func (r *Ring) AddPSK(text string) (netstate.PSK, error) {
 	secret, err := parseSecret(text)

@@ -20,11 +20,11 @@ func TestConfineWritesAChain(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {
 		tables := h.tables(t, k)
 		r := everything()
-		r.Confined = subnet.Pair[string]{"tulle-wg", "tulle6-wg"}
+		r.Confined = subnet.Pair[[2]string]{{"tulle-wg", "tulle-wg2"}, {"tulle6-wg", "tulle6-wg2"}}
 		alone := firewall.Rules{Networks: r.Networks, Own: r.Own, Confined: r.Confined}
 		want := subnet.Pair[[]string]{
-			{"-d 10.244.3.0/24 -j RETURN", "-d 10.244.0.0/16 ! -o tulle-wg -j DROP"},
-			{"-d fd00:244:0:3::/64 -j RETURN", "-d fd00:244::/48 ! -o tulle6-wg -j DROP"},
+			{"-d 10.244.3.0/24 -j RETURN", "-d 10.244.0.0/16 -o tulle-wg2 -j RETURN", "-d 10.244.0.0/16 ! -o tulle-wg -j DROP"},
+			{"-d fd00:244:0:3::/64 -j RETURN", "-d fd00:244::/48 -o tulle6-wg2 -j RETURN", "-d fd00:244::/48 ! -o tulle6-wg -j DROP"},
 		}
 		check := func(r firewall.Rules) {
 			t.Helper()
@@ -57,23 +57,23 @@ func TestConfineWritesAChain(t *testing.T) {
 func TestConfineDropsWhatLeavesElsewhere(t *testing.T) {
 	bothKinds(t, func(t *testing.T, h *host, k Kind) {
 		tables := h.tables(t, k)
-		r := firewall.Rules{Networks: everything().Networks, Own: everything().Own, Confined: subnet.Pair[string]{"tulle-wg", "tulle6-wg"}}
-		for _, device := range []string{"eth0", "tulle-wg", "tulle6-wg", "cni0"} {
+		r := firewall.Rules{Networks: everything().Networks, Own: everything().Own, Confined: subnet.Pair[[2]string]{{"tulle-wg", "tulle-wg2"}, {"tulle6-wg", "tulle6-wg2"}}}
+		for _, device := range []string{"eth0", "tulle-wg", "tulle6-wg", "tulle-wg2", "tulle6-wg2", "cni0"} {
 			h.IP(t, "link add "+device+" type bridge")
 			h.IP(t, "link set "+device+" up")
 		}
 		h.IP(t, "addr add 198.18.0.1/24 dev eth0")
 		h.IP(t, "addr add fd00:18::1/64 dev eth0 nodad")
 		for to, device := range map[string]string{
-			"10.244.7.0/24": "eth0", "10.244.8.0/24": "tulle-wg", "10.244.3.0/24": "cni0",
-			"fd00:244:0:7::/64": "eth0", "fd00:244:0:8::/64": "tulle6-wg", "fd00:244:0:3::/64": "cni0",
+			"10.244.7.0/24": "eth0", "10.244.8.0/24": "tulle-wg", "10.244.9.0/24": "tulle-wg2", "10.244.3.0/24": "cni0",
+			"fd00:244:0:7::/64": "eth0", "fd00:244:0:8::/64": "tulle6-wg", "fd00:244:0:9::/64": "tulle6-wg2", "fd00:244:0:3::/64": "cni0",
 		} {
 			h.IP(t, "route add "+to+" dev "+device)
 		}
 		sync(t, h, tables, r, true)
 		for to, passes := range map[string]bool{
-			"10.244.7.2": false, "10.244.8.2": true, "10.244.3.2": true, "198.18.0.7": true,
-			"fd00:244:0:7::2": false, "fd00:244:0:8::2": true, "fd00:244:0:3::2": true, "fd00:18::7": true,
+			"10.244.7.2": false, "10.244.8.2": true, "10.244.9.2": true, "10.244.3.2": true, "198.18.0.7": true,
+			"fd00:244:0:7::2": false, "fd00:244:0:8::2": true, "fd00:244:0:9::2": true, "fd00:244:0:3::2": true, "fd00:18::7": true,
 		} {
 			h.Do(t, func() error {
 				c, err := stdnet.Dial("udp", stdnet.JoinHostPort(to, "9"))

@@ -15,7 +15,7 @@ import (
 
 func confined() firewall.Rules {
 	r := dual()
-	r.Confined = subnet.Pair[string]{"tulle-wg", "tulle6-wg"}
+	r.Confined = subnet.Pair[[2]string]{{"tulle-wg", "tulle-wg2"}, {"tulle6-wg", "tulle6-wg2"}}
 	return r
 }
 
@@ -32,6 +32,7 @@ func TestConfineWritesAChain(t *testing.T) {
 		}
 		for _, want := range []string{
 			"type filter hook postrouting priority mangle; policy accept;\n\t\tip daddr 10.5.3.0/24 return\n",
+			`ip daddr 10.5.0.0/16 oifname "tulle-wg2" return`,
 			`ip daddr 10.5.0.0/16 oifname != "tulle-wg" counter drop`,
 			"ip6 daddr fd00:5:0:3::/64 return\n",
 			`ip6 daddr fd00:5::/48 oifname != "tulle6-wg" counter drop`,
@@ -56,18 +57,19 @@ func TestConfineWritesAChain(t *testing.T) {
 // TestConfineDropsWhatLeavesElsewhere sends a packet each way.
 func TestConfineDropsWhatLeavesElsewhere(t *testing.T) {
 	h := newHost(t)
-	for _, device := range []string{"eth0", "tulle-wg", "cni0"} {
+	for _, device := range []string{"eth0", "tulle-wg", "tulle-wg2", "cni0"} {
 		h.run("ip link add " + device + " type bridge")
 		h.run("ip link set " + device + " up")
 	}
 	h.run("ip addr add 198.18.0.1/24 dev eth0")
 	h.run("ip route add 10.5.7.0/24 dev eth0")
 	h.run("ip route add 10.5.8.0/24 dev tulle-wg")
+	h.run("ip route add 10.5.9.0/24 dev tulle-wg2")
 	h.run("ip route add 10.5.3.0/24 dev cni0")
 	if _, err := (NAT{h.Tables}).Sync(context.Background(), confined()); err != nil {
 		t.Fatal(err)
 	}
-	for to, want := range map[string]bool{"10.5.7.2": false, "10.5.8.2": true, "10.5.3.2": true, "198.18.0.7": true} {
+	for to, want := range map[string]bool{"10.5.7.2": false, "10.5.8.2": true, "10.5.9.2": true, "10.5.3.2": true, "198.18.0.7": true} {
 		h.ns.Do(t, func() error {
 			c, err := net.Dial("udp", to+":9")
 			if err != nil {
