@@ -8,6 +8,7 @@ import (
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/wgkey"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -19,6 +20,44 @@ type sessionsView struct {
 	// nil if unknown.
 	pastTunnel *uint64
 	err        error // why the sessions are unknown
+}
+
+// keysView is the part of a View about this node's key.
+type keysView struct {
+	state     wgkey.State
+	maxAge    time.Duration
+	elsewhere []string // the peers that its replacement waits for
+	problem   string   // why it cannot be replaced
+}
+
+// keysView runs in Run's goroutine. It returns nil with other backends than wireguard.
+func (a *Agent) keysView() *keysView {
+	r, rotates := a.backend.(backend.Rotator)
+	if !rotates || a.Keys == nil {
+		return nil
+	}
+	s, err := a.Keys.State(a.Node.Instance)
+	if err != nil {
+		return nil // there is no backend without keys
+	}
+	return &keysView{s, r.KeyAge(), a.rotation.elsewhere, a.rotation.problem}
+}
+
+// report adds the key to a report.
+func (k *keysView) report(r *status.WireGuard, now time.Time) {
+	if k == nil {
+		return
+	}
+	if !k.state.Made.IsZero() {
+		r.KeyMade = &k.state.Made
+	}
+	if r.KeyProblem = k.problem; k.problem == "" && k.maxAge > 0 && k.state.Misdated(now) {
+		r.KeyProblem = "the key's date " + k.state.Made.UTC().Format(time.RFC3339) + " is in the future, so its age is unknown; correct the clock, or request a replacement"
+	}
+	if k.state.Step != wgkey.None {
+		r.Rotation = &status.Rotation{Step: k.state.Step.String(), Began: k.state.Began, Since: k.state.Since, Successor: k.state.Successor.String()}
+		r.Rotation.SetWaits(k.elsewhere)
+	}
 }
 
 // FullView returns a View with the encrypted sessions, without the peers themselves.
@@ -62,6 +101,7 @@ func (v View) wireguardReport() *status.WireGuard {
 		return nil
 	}
 	r := &status.WireGuard{PublicKey: s.key.String(), Dropped: make(map[string]uint64)}
+	v.Keys.report(r, v.At)
 	if s.pastTunnel != nil {
 		r.Dropped[status.DropPastTunnel] = *s.pastTunnel
 	}

@@ -80,7 +80,7 @@ func (t *tunnelSet) state(both backend.Tunnels) (s tunnelState) {
 	first, second := t.sessions[both.First], t.sessions[both.Second]
 	works := t.lives(second)
 	s.alive = t.lives(first) || works
-	s.first = t.lives(first) && first.Handshake.After(t.since)
+	s.first = t.lives(first) && !first.Handshake.Before(t.since)
 	s.second = works && (both.PreferSecond || !s.first)
 	return s
 }

@@ -35,6 +35,8 @@ type View struct {
 	// Sessions are the encrypted ones. It is nil in a View that was not asked for them, and
 	// with other backends than wireguard.
 	Sessions *sessionsView
+	// Keys is this node's key. It is nil with other backends than wireguard.
+	Keys *keysView
 	// LeaseEnds is when the node's lease ends unless it is renewed; the zero Time if
 	// it does not end, or while that is unknown.
 	LeaseEnds time.Time
@@ -119,7 +121,7 @@ func askLoop[T any](ctx context.Context, a *Agent, f func() T) (T, error) {
 func (a *Agent) loopView(e extent) View {
 	v := View{
 		Waiting: maps.Clone(a.waiting), Remembered: a.savedAt, Config: a.config, Backend: a.backend,
-		Interfaces: a.host, uplinkSetting: a.Uplinks.Names.OrWords().Iface, Own: a.own, Clone: a.clone(), Offload: a.offloadReport(), Since: a.since,
+		Keys: a.keysView(), Interfaces: a.host, uplinkSetting: a.Uplinks.Names.OrWords().Iface, Own: a.own, Clone: a.clone(), Offload: a.offloadReport(), Since: a.since,
 	}
 	if a.peers != nil {
 		// The peers matter only while the uplink is in doubt.

@@ -49,6 +49,7 @@ func cleanUp(o options.Options, out io.Writer) error {
 	c.file(snapshot.Path(o.StateDir), func(string) error { return nil })
 	c.file(identity.Path(o.StateDir), func(string) error { return nil })
 	c.file(wgkey.Path(o.StateDir), func(string) error { return nil })
+	c.file(wgkey.RequestPath(o.StateDir), func(string) error { return nil })
 	c.file(o.StatusSocket, func(string) error { return nil })
 	a := cleanupAnswer{DryRun: c.dry, Removed: c.gone}
 	for _, err := range c.failed {

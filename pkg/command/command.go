@@ -71,6 +71,8 @@ func (p program) run(args, environ []string, in io.Reader, out io.Writer) error 
 		return showStatus(context.Background(), o, out)
 	case options.Peers:
 		return listPeers(context.Background(), o, out)
+	case options.RotateKey:
+		return rotateKey(context.Background(), o, out)
 	case options.Explain:
 		return explain(context.Background(), o, out)
 	}

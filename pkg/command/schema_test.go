@@ -19,6 +19,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/configcheck"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/wgkey"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -38,6 +39,7 @@ var answers = []struct {
 	{"config", configAnswer{}},
 	{"bugreport", reportAnswer{}},
 	{"cleanup", cleanupAnswer{}},
+	{"rotation", rotationAnswer{}},
 	{"plugins", pluginsAnswer{}},
 	{"version", versionAnswer{}},
 }
@@ -45,9 +47,11 @@ var answers = []struct {
 // choices are the possible values of a field, by its type or its path.
 var choices = map[string][]string{
 	"status.Code": strs(status.Codes()), "status.PeerState": strs(status.PeerStates()), "status.LeaseState": strs(status.LeaseStates()),
-	"configcheck.Code":   strs(configcheck.Codes()),
-	"cniplugins.Outcome": strs([]cniplugins.Outcome{cniplugins.Installed, cniplugins.Replaced, cniplugins.Kept, cniplugins.Left}),
-	"leases[].code":      subnet.RejectionCodes(), "rejectedLeases[].code": subnet.RejectionCodes(),
+	"configcheck.Code":        strs(configcheck.Codes()),
+	"step":                    append([]string{wgkey.None.String()}, wgkey.Steps()...),
+	"wireguard.rotation.step": wgkey.Steps(),
+	"cniplugins.Outcome":      strs([]cniplugins.Outcome{cniplugins.Installed, cniplugins.Replaced, cniplugins.Kept, cniplugins.Left}),
+	"leases[].code":           subnet.RejectionCodes(), "rejectedLeases[].code": subnet.RejectionCodes(),
 	"fights[].kind": status.FightKinds(), "probes.cause": strs(probe.Causes()), "peers[].probes.cause": strs(probe.Causes()),
 }
 

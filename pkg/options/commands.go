@@ -26,6 +26,7 @@ func commands(o *Options) []flags.Command {
 		{Name: "explain", Value: "IP", About: "show who owns an address, and how the kernel reaches it", Uses: []string{ask, log}, Set: o.explain},
 		{Name: "bugreport", Value: "[FILE]", About: "collect what helps to find a fault in one archive", Uses: append(append([]string{ask}, files[:2]...), stores...), Set: o.bugReport},
 		{Name: "cleanup", About: "remove everything that tulled created on this host", Uses: append([]string{ask, log}, files...), Set: to(CleanUp)},
+		{Name: "rotate-key", About: "replace this host's WireGuard key while packets flow", Uses: []string{"state-dir", ask, log}, Set: to(RotateKey)},
 		{Name: "install-cni", Value: "[DIR]", About: "install CNI plugins in /opt/cni/bin, or DIR; keep foreign ones", Set: o.installCNI},
 		{Name: "version", About: "print the version", Set: to(ShowVersion)},
 		{Name: "man", About: "print the manual page", Set: to(ShowManPage)},

@@ -82,6 +82,7 @@ const (
 	Peers
 	Explain
 	CleanUp
+	RotateKey
 	InstallCNI
 	BugReport
 	ShowManPage

@@ -38,7 +38,7 @@ func TestRefusals(t *testing.T) {
 		{"status --dry-run", "", "--dry-run: belongs to tulled cleanup; add the command, as in tulled cleanup --dry-run"},
 		{"status --wait=soon", "", `--wait is "soon": neither a duration nor a boolean; use one like 30s or 2m`},
 		{"status --wait=-1s", "", `--wait is "-1s": neither a duration nor a boolean; use one like 30s or 2m`},
-		{"--output=json", "", "--output: belongs to tulled status, peers, explain, leases, check-config, bugreport, cleanup, install-cni, version; add the command, as in tulled status --output"},
+		{"--output=json", "", "--output: belongs to tulled status, peers, explain, leases, check-config, bugreport, cleanup, rotate-key, install-cni, version; add the command, as in tulled status --output"},
 		{"check-config a b", "", "unexpected argument 3, not counting flags; quote a value with spaces, and see tulled --help"},
 		{"lease", "", "unknown command \"lease\"; did you mean \"leases\"?"},
 		{"leases x", "", "unexpected argument 2, not counting flags; quote a value with spaces, and see tulled --help"},

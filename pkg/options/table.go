@@ -170,7 +170,7 @@ func table(o *Options, backends []string) []flags.Flag {
 		{Name: "output", Group: ofCommands, Value: "FORMAT", Default: "text",
 			About:   "output format: text, json or yaml",
 			Choices: answer.Formats(),
-			Only:    []string{"status", "peers", "explain", "leases", "check-config", "bugreport", "cleanup", "install-cni", "version"},
+			Only:    []string{"status", "peers", "explain", "leases", "check-config", "bugreport", "cleanup", "rotate-key", "install-cni", "version"},
 			Set:     flags.To(&o.Output, answer.ReadFormat)},
 		{Name: "wait", Group: ofCommands, Default: "false", Only: []string{"status"},
 			About: "wait until it is ready; =30s waits that long at most",

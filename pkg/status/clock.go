@@ -51,6 +51,17 @@ func (r *Report) OnClock(now time.Time) {
 		replace(&copied.Since)
 		r.Commands = &copied
 	}
+	if g := r.WireGuard; g != nil {
+		copied := *g
+		replace(&copied.KeyMade)
+		if copied.Rotation != nil {
+			rotation := *copied.Rotation
+			set(&rotation.Began)
+			set(&rotation.Since)
+			copied.Rotation = &rotation
+		}
+		r.WireGuard = &copied
+	}
 	replace(&r.Store.Watching)
 	replace(&r.Store.LastAt)
 	if e := r.Store.Etcd; e != nil {

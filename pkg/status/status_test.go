@@ -69,7 +69,10 @@ func ill() Report {
 	r.WireGuard = &WireGuard{
 		PublicKey: "AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", Sessions: map[string]int{SessionLive: 7, SessionNever: 1}, Received: 12_345_678, Sent: 999,
 		Dropped: map[string]uint64{DropPastTunnel: 3, DropNoPeer: 0},
+		KeyMade: ago(200 * 24 * time.Hour), KeyProblem: "write /var/lib/tulle/wireguard-key: no space left on device; free space on the file system",
+		Rotation: &Rotation{Step: "move", Began: *ago(20 * time.Minute), Since: *ago(20 * time.Minute)},
 	}
+	r.WireGuard.Rotation.SetWaits([]string{"node-1", "node-2", "node-3", "node-4", "node-5", "node-6"})
 	r.Fights = []Fight{
 		{Kind: "kernel", What: "link tulle.1", Owner: "host", Since: *ago(3 * time.Minute), Restored: 21, Rate: .1, Wrong: .004},
 		{Kind: "firewall", What: "forward", Since: *ago(time.Hour), Restored: 10400, Rate: 120, Wrong: .61, Lost: true},

@@ -16,7 +16,11 @@ type WireGuard struct {
 	Sent     uint64 `json:"sentBytes"`
 	// Dropped counts packets by reason, as far as that is known.
 	Dropped map[string]uint64 `json:"dropped,omitempty"`
-	Problem string            `json:"problem,omitempty"` // why the rest is unknown
+	Problem string            `json:"problem,omitempty"` // why what precedes is unknown
+	// KeyMade is when the key was made; nil if that is unknown.
+	KeyMade    *time.Time `json:"keyMade,omitempty"`
+	KeyProblem string     `json:"keyProblem,omitempty"` // why the key cannot be replaced
+	Rotation   *Rotation  `json:"rotation,omitempty"`   // nil while the key is not replaced
 }
 
 // The ages of a session's last handshake.
@@ -60,6 +64,7 @@ func (w writer) wireguard(g *WireGuard) {
 	}
 	if g.Problem != "" {
 		w.line("wireguard", "public key "+g.PublicKey, g.Problem)
+		w.key(g)
 		return
 	}
 	var sessions, drops []string
@@ -82,6 +87,7 @@ func (w writer) wireguard(g *WireGuard) {
 		dropped = "packets dropped: " + strings.Join(drops, ", ")
 	}
 	w.line("wireguard", "public key "+g.PublicKey, text, "received "+Bytes(g.Received), "sent "+Bytes(g.Sent), dropped)
+	w.key(g)
 }
 
 // sessions returns the sessions with a peer in words.

@@ -278,6 +278,13 @@ func table() []metric {
 		counter("wireguard_received_bytes_total", "With the backend wireguard: bytes received from peers on the wire.", wireguard(func(g *status.WireGuard) float64 { return float64(g.Received) })),
 		counter("wireguard_sent_bytes_total", "With the backend wireguard: bytes sent to peers on the wire.", wireguard(func(g *status.WireGuard) float64 { return float64(g.Sent) })),
 		wireguardDropped(),
+		gauge("wireguard_key_made_timestamp_seconds", "With the backend wireguard: Unix time when the node's key was made, in seconds.", knownTime(func(r reading) *time.Time {
+			if r.WireGuard == nil {
+				return nil
+			}
+			return r.WireGuard.KeyMade
+		})),
+		wireguardRotation(),
 
 		{prometheus.NewDesc("tulle_fights", "Things that another program keeps changing, by kind: kernel, firewall, file; each is restored every time.", []string{"kind"}, nil), prometheus.GaugeValue,
 			func(r reading, emit func(float64, ...string)) {

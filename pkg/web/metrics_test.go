@@ -50,6 +50,7 @@ func encrypted() fake {
 	f.state.WireGuard = &status.WireGuard{
 		PublicKey: "x", Sessions: map[string]int{status.SessionLive: 2, status.SessionNever: 1}, Received: 7000, Sent: 800,
 		Dropped: map[string]uint64{status.DropNoPeer: 5},
+		KeyMade: new(time.Unix(1_700_000_000, 0)), Rotation: &status.Rotation{Step: "return"},
 	}
 	return f
 }

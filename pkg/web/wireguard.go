@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -48,6 +49,19 @@ func wireguardDropped() metric {
 		}}
 }
 
+// wireguardRotation returns the row of the steps of a key's replacement.
+func wireguardRotation() metric {
+	return metric{prometheus.NewDesc("tulle_wireguard_key_rotation", "With the backend wireguard: 1 for the step that the replacement of the node's key is in, otherwise 0.", []string{"step"}, nil), prometheus.GaugeValue,
+		func(r reading, emit func(float64, ...string)) {
+			if r.WireGuard == nil {
+				return
+			}
+			for _, step := range status.RotationSteps() {
+				emit(boolValue(r.WireGuard.Rotation != nil && r.WireGuard.Rotation.Step == step), step)
+			}
+		}}
+}
+
 // wireguardFacts returns the facts about the encrypted tunnels, if there are any.
 func (r reading) wireguardFacts() []page.Section {
 	g := r.WireGuard
@@ -56,6 +70,16 @@ func (r reading) wireguardFacts() []page.Section {
 	}
 	s := page.Section{Name: "WireGuard"}
 	s.AddCode("public key", g.PublicKey)
+	if g.KeyMade != nil {
+		s.Add("key made", g.KeyMade.UTC().Format(time.DateOnly))
+	}
+	if k := g.Rotation; k != nil {
+		s.Add("key being replaced", page.Line(fmt.Sprintf("step %s, waits for %d peers", k.Step, k.WaitCount), page.Longest))
+	}
+	if g.KeyProblem != "" {
+		s.Class = page.Warn
+		s.Add("key", page.Line(g.KeyProblem, page.Longest))
+	}
 	if g.Problem != "" {
 		s.Class = page.Warn
 		s.Add("problem", page.Line(g.Problem, page.Longest))

@@ -128,6 +128,8 @@ type State struct {
 	Device, Published netstate.PublicKey
 	// Second is the key of the second device. It is zero in the step None.
 	Second netstate.PublicKey
+	// Successor is the key that replaces the present one. It is zero in the step None.
+	Successor netstate.PublicKey
 	// Made is when the newest key in use was made; zero if unknown.
 	Made time.Time
 	// Began is when the rotation began, and Since when its present step did; zero in None.
@@ -137,7 +139,7 @@ type State struct {
 // State returns what others may know of the keys.
 func (k Keys) State() State {
 	old, next := k.Current.Public(), k.Successor.Public()
-	s := State{Step: k.Step, Device: old, Published: old, Made: k.Made, Began: k.Began, Since: k.Since}
+	s := State{Step: k.Step, Device: old, Published: old, Made: k.Made, Began: k.Began, Since: k.Since, Successor: next}
 	switch k.Step {
 	case Move:
 		s.Second = old

@@ -36,19 +36,20 @@ _tulled() {
 			explain) flags="--output" ;;
 			bugreport) flags="--output" ;;
 			cleanup) flags="--output --dry-run --flannel" ;;
+			rotate-key) flags="--output" ;;
 			install-cni) flags="--output --cni-plugins" ;;
 			version) flags="--output" ;;
 			esac
 			_tulled_words "--etcd-endpoints --etcd-prefix --etcd-cafile --etcd-certfile --etcd-keyfile --etcd-username --etcd-password --etcd-password-file --subnet-lease-ttl --subnet-lease-renew-margin --etcd-embedded --etcd-listen --etcd-listen-without-client-certs --network --backend --node-id --node-name --state-dir --allow-extension --iface --iface-regex --iface-can-reach --public-ip --public-ipv6 --iface-from-node-ip --public-ip-from --subnet-file --cni-conf-file --ip-blackhole-route --ip-masq --no-masq-cidrs --no-masq-cidrs-file --ip-masq-fully-random-disable --iptables-forward-rules --filter --iptables-resync --kube-subnet-mgr --kube-api-url --kubeconfig-file --kube-annotation-prefix --net-config-path --set-node-network-unavailable --status-socket --healthz-ip --healthz-port --pprof --peer-metrics --probe-interval --probe-port -v --vmodule --log_backtrace_at --help --version $flags"
 		elif [[ ! $command ]]; then
-			_tulled_words "check-config leases status peers explain bugreport cleanup install-cni version man completion help"
+			_tulled_words "check-config leases status peers explain bugreport cleanup rotate-key install-cni version man completion help"
 		else
 			case $command in
 			check-config) _tulled_paths -f ;;
 			bugreport) _tulled_paths -f ;;
 			install-cni) _tulled_paths -d ;;
 			completion) _tulled_words "bash zsh fish" ;;
-			help) _tulled_words "check-config leases status peers explain bugreport cleanup install-cni version man completion" ;;
+			help) _tulled_words "check-config leases status peers explain bugreport cleanup rotate-key install-cni version man completion" ;;
 			esac
 		fi
 		;;

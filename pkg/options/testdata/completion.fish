@@ -1,6 +1,6 @@
 # fish completion for tulled
 function __tulled_needs_command
-	not __fish_seen_subcommand_from check-config leases status peers explain bugreport cleanup install-cni version man completion help
+	not __fish_seen_subcommand_from check-config leases status peers explain bugreport cleanup rotate-key install-cni version man completion help
 end
 
 complete -c tulled -f
@@ -13,6 +13,7 @@ complete -c tulled -n __tulled_needs_command -a explain -d 'show who owns an add
 complete -c tulled -n __tulled_needs_command -a bugreport -d 'collect what helps to find a fault in one archive'
 complete -c tulled -n '__fish_seen_subcommand_from bugreport' -F
 complete -c tulled -n __tulled_needs_command -a cleanup -d 'remove everything that tulled created on this host'
+complete -c tulled -n __tulled_needs_command -a rotate-key -d 'replace this host\'s WireGuard key while packets flow'
 complete -c tulled -n __tulled_needs_command -a install-cni -d 'install CNI plugins in /opt/cni/bin, or DIR; keep foreign ones'
 complete -c tulled -n '__fish_seen_subcommand_from install-cni' -a '(__fish_complete_directories)'
 complete -c tulled -n __tulled_needs_command -a version -d 'print the version'
@@ -20,7 +21,7 @@ complete -c tulled -n __tulled_needs_command -a man -d 'print the manual page'
 complete -c tulled -n __tulled_needs_command -a completion -d 'print completions for bash, zsh or fish'
 complete -c tulled -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
 complete -c tulled -n __tulled_needs_command -a help -d 'explain a command and its flags'
-complete -c tulled -n '__fish_seen_subcommand_from help' -a 'check-config leases status peers explain bugreport cleanup install-cni version man completion'
+complete -c tulled -n '__fish_seen_subcommand_from help' -a 'check-config leases status peers explain bugreport cleanup rotate-key install-cni version man completion'
 complete -c tulled -l etcd-endpoints -x -d 'etcd URLs, comma-separated'
 complete -c tulled -l etcd-prefix -x -d 'prefix of all keys in etcd'
 complete -c tulled -l etcd-cafile -r -F -d 'CA certificates that verify etcd\'s certificate'
@@ -73,7 +74,7 @@ complete -c tulled -l probe-port -x -d 'UDP port of probes, the same on all node
 complete -c tulled -s v -x -d 'log level'
 complete -c tulled -l vmodule -x -d 'log level by source file'
 complete -c tulled -l log_backtrace_at -x -d 'source line at which to log a stack trace'
-complete -c tulled -n '__fish_seen_subcommand_from status peers explain leases check-config bugreport cleanup install-cni version' -l output -x -a 'text json yaml' -d 'output format: text, json or yaml'
+complete -c tulled -n '__fish_seen_subcommand_from status peers explain leases check-config bugreport cleanup rotate-key install-cni version' -l output -x -a 'text json yaml' -d 'output format: text, json or yaml'
 complete -c tulled -n '__fish_seen_subcommand_from status' -l wait -a 'true false' -d 'status: wait until it is ready; =30s waits that long at most'
 complete -c tulled -n '__fish_seen_subcommand_from status' -l watch -a 'true false' -d 'status: write the state every second until interrupted'
 complete -c tulled -n '__fish_seen_subcommand_from peers' -l failing -a 'true false' -d 'peers: list only peers with a problem'

@@ -11,6 +11,7 @@ _tulled() {
 		'explain:show who owns an address, and how the kernel reaches it'
 		'bugreport:collect what helps to find a fault in one archive'
 		'cleanup:remove everything that tulled created on this host'
+		'rotate-key:replace this host'\''s WireGuard key while packets flow'
 		'install-cni:install CNI plugins in /opt/cni/bin, or DIR; keep foreign ones'
 		'version:print the version'
 		'man:print the manual page'
@@ -128,6 +129,11 @@ _tulled() {
 			'--flannel=-[cleanup\: remove flannel'\''s devices and rules too]::true or false:(true false)'
 		)
 		;;
+	rotate-key)
+		flags+=(
+			'--output=[output format\: text, json or yaml]:FORMAT:(text json yaml)'
+		)
+		;;
 	install-cni)
 		flags+=(
 			'--output=[output format\: text, json or yaml]:FORMAT:(text json yaml)'
@@ -149,7 +155,7 @@ _tulled() {
 		bugreport) _files && ret=0 ;;
 		install-cni) _files -/ && ret=0 ;;
 		completion) compadd bash zsh fish && ret=0 ;;
-		help) compadd check-config leases status peers explain bugreport cleanup install-cni version man completion && ret=0 ;;
+		help) compadd check-config leases status peers explain bugreport cleanup rotate-key install-cni version man completion && ret=0 ;;
 		esac
 		;;
 	esac
