@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/companion"
 	"github.com/tulle-net/tulle/pkg/etcdprocess"
 	"github.com/tulle-net/tulle/pkg/options"
 	"github.com/tulle-net/tulle/pkg/status"
@@ -20,7 +21,7 @@ import (
 // ownEtcd is the etcd beside this daemon, in a process that outlives it. It is nil if
 // the store is elsewhere.
 type ownEtcd struct {
-	*etcdprocess.Keeper
+	*companion.Keeper
 	settings etcdprocess.Settings
 	running  sync.WaitGroup
 }
@@ -46,7 +47,7 @@ func keepEtcd(ctx context.Context, o *options.Options, version string, changed f
 		}
 	}
 	o.Etcd.Endpoints = []string{s.Endpoint()}
-	e := &ownEtcd{Keeper: etcdprocess.NewKeeper(s, version, options.Name("etcd-embedded"), changed), settings: s}
+	e := &ownEtcd{Keeper: companion.NewKeeper(s.Spec(options.Name("etcd-embedded")), version, changed), settings: s}
 	e.running.Go(func() { e.Run(ctx) })
 	return e, nil
 }
@@ -107,7 +108,7 @@ func (e *ownEtcd) end() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
 	defer cancel()
-	if _, err := etcdprocess.Stop(ctx, e.settings.Dir); err != nil {
+	if _, err := companion.Stop(ctx, e.settings.Dir); err != nil {
 		klog.ErrorS(err, "Failed to stop etcd; no acknowledged write is lost")
 	}
 }

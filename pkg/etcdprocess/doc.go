@@ -1,4 +1,2 @@
-// Package etcdprocess is what tulled and the program tulle-etcd share: the
-// settings of an etcd of one member, the socket on which a running one answers,
-// and how tulled starts and follows it.
+// Package etcdprocess has the settings of the program tulle-etcd, an etcd of one member.
 package etcdprocess

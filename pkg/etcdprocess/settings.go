@@ -1,13 +1,13 @@
 package etcdprocess
 
 import (
-	"fmt"
 	"net/netip"
 	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/tulle-net/tulle/pkg/companion"
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
@@ -96,14 +96,22 @@ func (s Settings) Arguments() []string {
 
 // Environment returns the settings as a file of variables that systemd reads.
 func (s Settings) Environment() string {
-	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "`", "\\`", "$", `\$`)
-	var b strings.Builder
-	for _, row := range s.table() {
-		if row.value != "" {
-			fmt.Fprintf(&b, "%s=\"%s\"\n", Prefix+row.Variable(), escape.Replace(row.value))
+	return companion.Variables(Prefix, func(yield func(variable, value string) bool) {
+		for _, row := range s.table() {
+			if !yield(row.Variable(), row.value) {
+				return
+			}
 		}
+	})
+}
+
+// Spec returns how the program is started with these settings. Errors call the setting
+// that asks for it by.
+func (s Settings) Spec(by string) companion.Spec {
+	return companion.Spec{
+		Program: "tulle-etcd", Unit: "tulle-etcd.service", Dir: s.Dir, By: by,
+		Settings: companion.SettingsOf(s), Arguments: s.Arguments(), Environment: s.Environment(),
 	}
-	return b.String()
 }
 
 // Endpoint returns the URL at which clients on this host find it: on loopback,

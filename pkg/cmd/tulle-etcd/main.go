@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/companion"
 	"github.com/tulle-net/tulle/pkg/etcdprocess"
 	"github.com/tulle-net/tulle/pkg/etcdserver"
 	"github.com/tulle-net/tulle/pkg/flags"
@@ -81,9 +82,9 @@ func stop(s etcdprocess.Settings, out io.Writer) error {
 	const limit = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	p, err := etcdprocess.Stop(ctx, s.Dir)
+	p, err := companion.Stop(ctx, s.Dir)
 	switch {
-	case errors.Is(err, etcdprocess.ErrNone):
+	case errors.Is(err, companion.ErrNone):
 		_, err = fmt.Fprintf(out, "no tulle-etcd runs on %s\n", s.Dir)
 	case err == nil:
 		_, err = fmt.Fprintf(out, "stopped tulle-etcd, process %d\n", p.PID)
@@ -99,7 +100,7 @@ func serve(s etcdprocess.Settings) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	signal.Ignore(syscall.SIGHUP)
-	control, err := etcdprocess.Claim(s, version)
+	control, err := companion.Claim(s.Spec(""), version)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func serve(s etcdprocess.Settings) error {
 	for _, warning := range exposed(s) {
 		klog.InfoS("Secret is open to other users", "warning", warning)
 	}
-	p := process{control, systemd.New(condition{control}), retry.NewWakeup()}
+	p := process{control, systemd.New(condition{control, s.Listen}), retry.NewWakeup()}
 	notifying, done := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { p.service.Run(notifying, p.changed) })
@@ -119,7 +120,7 @@ func serve(s etcdprocess.Settings) error {
 		return nil
 	}
 	klog.ErrorS(err, "Failed to run etcd")
-	control.Set(etcdprocess.Failed, err.Error())
+	control.Set(companion.Failed, err.Error())
 	// The tulled that started it polls for it many times a second.
 	const limit = 2 * time.Second
 	ctx, cancel = context.WithTimeout(ctx, limit)
@@ -141,7 +142,7 @@ func exposed(s etcdprocess.Settings) (warnings []string) {
 
 // process reports its state to its clients and to systemd.
 type process struct {
-	control *etcdprocess.Control
+	control *companion.Control
 	service *systemd.Service
 	changed retry.Wakeup
 }
@@ -172,7 +173,7 @@ func (p process) serve(ctx context.Context, s etcdprocess.Settings) error {
 		return err
 	}
 	klog.InfoS("Started etcd", "endpoint", server.Endpoint())
-	p.control.Set(etcdprocess.Running, "")
+	p.control.Set(companion.Running, "")
 	p.changed.Wake()
 	select {
 	case <-ctx.Done():
@@ -190,16 +191,19 @@ func (p process) serve(ctx context.Context, s etcdprocess.Settings) error {
 func (p process) stopping() {
 	klog.InfoS("Stopping etcd")
 	p.service.Stop()
-	p.control.Set(etcdprocess.Stopping, "")
+	p.control.Set(companion.Stopping, "")
 }
 
 // condition reports the process to systemd.
-type condition struct{ *etcdprocess.Control }
+type condition struct {
+	*companion.Control
+	listen string
+}
 
 // Condition implements systemd.Daemon.
 func (c condition) Condition(context.Context) (ready bool, text string) {
 	p := c.Process()
-	return p.State == etcdprocess.Running, string(p.State) + ", " + p.Settings.Listen
+	return p.State == companion.Running, string(p.State) + ", " + c.listen
 }
 
 // Alive implements systemd.Daemon.

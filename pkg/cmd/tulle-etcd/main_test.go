@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/companion"
 	"github.com/tulle-net/tulle/pkg/etcdprocess"
 	"github.com/tulle-net/tulle/pkg/etcdserver"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
@@ -60,10 +61,10 @@ func launch(t *testing.T, s etcdprocess.Settings) *kerneltest.Process {
 }
 
 // awaitState waits until a process says that it is in a state.
-func awaitState(t *testing.T, p *kerneltest.Process, s etcdprocess.Settings, want etcdprocess.State) (said etcdprocess.Process) {
+func awaitState(t *testing.T, p *kerneltest.Process, s etcdprocess.Settings, want companion.State) (said companion.Process) {
 	t.Helper()
 	kerneltest.Eventually(t, time.Minute, func() error {
-		c, now, err := etcdprocess.Dial(t.Context(), s.Dir)
+		c, now, err := companion.Dial(t.Context(), s.Dir)
 		if err != nil {
 			return fmt.Errorf("%w; it wrote %s", err, p.Said())
 		}
@@ -111,7 +112,7 @@ func TestTakesOverAFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := launch(t, s)
-	awaitState(t, p, s, etcdprocess.Running)
+	awaitState(t, p, s, companion.Running)
 	r, err := etcdtest.Dial(t, s.Listen).Get(t.Context(), "x")
 	if err != nil || len(r.Kvs) != 1 || string(r.Kvs[0].Value) != "y" {
 		t.Errorf("%v, %v", r, err)
@@ -121,17 +122,17 @@ func TestTakesOverAFolder(t *testing.T) {
 func TestOneProcessAFolder(t *testing.T) {
 	s := newSettings(t, "http")
 	first := launch(t, s)
-	awaitState(t, first, s, etcdprocess.Running)
+	awaitState(t, first, s, companion.Running)
 	other := newSettings(t, "http")
 	other.Dir = s.Dir
 	wantEnd(t, launch(t, other), 1, "another tulle-etcd uses "+s.Dir)
-	awaitState(t, first, s, etcdprocess.Running)
+	awaitState(t, first, s, companion.Running)
 }
 
 func TestStopCommand(t *testing.T) {
 	s := newSettings(t, "http")
 	p := launch(t, s)
-	awaitState(t, p, s, etcdprocess.Running)
+	awaitState(t, p, s, companion.Running)
 	wantEnd(t, program(t, nil, "stop", "--data-dir="+s.Dir), 0, fmt.Sprintf("stopped tulle-etcd, process %d\n", p.PID()))
 	wantEnd(t, p, 0, "Stopping etcd")
 	wantEnd(t, program(t, []string{"TULLE_ETCD_DATA_DIR=" + s.Dir}, "stop"), 0, "no tulle-etcd runs on "+s.Dir)
@@ -146,17 +147,17 @@ func TestFailureIsToldBeforeTheEnd(t *testing.T) {
 	}
 	defer l.Close()
 	p := launch(t, s)
-	var c *etcdprocess.Client
-	var said etcdprocess.Process
+	var c *companion.Client
+	var said companion.Process
 	kerneltest.Eventually(t, time.Minute, func() (err error) {
-		c, said, err = etcdprocess.Dial(t.Context(), s.Dir)
+		c, said, err = companion.Dial(t.Context(), s.Dir)
 		return err
 	})
 	defer c.Close()
-	for err == nil && said.State == etcdprocess.Starting {
+	for err == nil && said.State == companion.Starting {
 		said, err = c.Next()
 	}
-	if err != nil || said.State != etcdprocess.Failed || !strings.Contains(said.Problem, "another process listens") {
+	if err != nil || said.State != companion.Failed || !strings.Contains(said.Problem, "another process listens") {
 		t.Errorf("%+v, %v", said, err)
 	}
 	wantEnd(t, p, 1, "another process listens")
@@ -214,8 +215,8 @@ func TestTellsSystemd(t *testing.T) {
 	s := newSettings(t, "http")
 	p := program(t, []string{"NOTIFY_SOCKET=" + path}, s.Arguments()...)
 	hear("READY=1")
-	awaitState(t, p, s, etcdprocess.Running)
-	c, _, err := etcdprocess.Dial(t.Context(), s.Dir)
+	awaitState(t, p, s, companion.Running)
+	c, _, err := companion.Dial(t.Context(), s.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func TestNothingIsForOthers(t *testing.T) {
 	old := syscall.Umask(0)
 	p := launch(t, s)
 	syscall.Umask(old)
-	awaitState(t, p, s, etcdprocess.Running)
+	awaitState(t, p, s, companion.Running)
 	for _, path := range []string{s.Dir, strings.TrimPrefix(s.Listen, "unix://")} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
@@ -254,10 +255,10 @@ func TestStopsDuringTheStart(t *testing.T) {
 	other := newSettings(t, "http")
 	other.Dir = s.Dir
 	p := launch(t, other)
-	awaitState(t, p, other, etcdprocess.Starting)
+	awaitState(t, p, other, companion.Starting)
 	ctx, cancel := context.WithTimeout(t.Context(), mostToStop)
 	defer cancel()
-	if _, err := etcdprocess.Stop(ctx, s.Dir); err != nil {
+	if _, err := companion.Stop(ctx, s.Dir); err != nil {
 		t.Error(err)
 	}
 	wantEnd(t, p, 0, "")

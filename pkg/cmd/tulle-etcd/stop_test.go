@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/tulle-net/tulle/pkg/companion"
 	"github.com/tulle-net/tulle/pkg/etcdprocess"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/test/certtest"
@@ -109,7 +110,7 @@ func newLoad(t *testing.T) *load {
 func (l *load) start() {
 	l.t.Helper()
 	l.process = launch(l.t, l.settings)
-	awaitState(l.t, l.process, l.settings, etcdprocess.Running)
+	awaitState(l.t, l.process, l.settings, companion.Running)
 }
 
 func (l *load) dial() *clientv3.Client {

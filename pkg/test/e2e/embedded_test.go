@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tulle-net/tulle/pkg/etcdprocess"
+	"github.com/tulle-net/tulle/pkg/companion"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/test/certtest"
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
@@ -47,7 +47,7 @@ func stateDir(t *testing.T) string {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if _, err := etcdprocess.Stop(ctx, filepath.Join(dir, "etcd")); err != nil && err != etcdprocess.ErrNone {
+		if _, err := companion.Stop(ctx, filepath.Join(dir, "etcd")); err != nil && err != companion.ErrNone {
 			t.Error(err)
 		}
 		if t.Failed() {
@@ -92,7 +92,7 @@ func (e *embedded) process(what string, ok func(status.Etcd) bool) (found status
 	return found
 }
 
-func runs(p status.Etcd) bool { return p.State == string(etcdprocess.Running) && p.Problem == "" }
+func runs(p status.Etcd) bool { return p.State == string(companion.Running) && p.Problem == "" }
 
 // subnets returns the hosts' own subnets.
 func (e *embedded) subnets() map[string]string {
@@ -193,7 +193,7 @@ func TestEmbeddedEtcdComesBack(t *testing.T) {
 	e.port++
 	e.begin(e.first, network).WaitLog("Kernel in sync with all peers")
 	e.process("another process", func(p status.Etcd) bool { return runs(p) && p.PID != running.PID })
-	e.daemons[e.first].WaitLog("Restarting tulle-etcd with changed settings")
+	e.daemons[e.first].WaitLog(`"Restarting program with changed settings" program="tulle-etcd"`)
 	other.Kill()
 	e.begin(e.Hosts[1], "").WaitLog("Kernel in sync with all peers")
 	if again := e.subnets(); !maps.Equal(again, keys) {
@@ -221,7 +221,7 @@ func TestEmbeddedWithoutTheProgram(t *testing.T) {
 	alone.WaitLog("there is no " + dir + "/tulle-etcd, which --etcd-embedded needs; install that program there")
 	e.process("missing", func(p status.Etcd) bool { return strings.Contains(p.Problem, "install that program") })
 	link("tulle-etcd")
-	alone.WaitLog("Reconnected to tulle-etcd")
+	alone.WaitLog(`"Reconnected to program" program="tulle-etcd"`)
 	alone.WaitLog("Wrote the first network config")
 	alone.WaitLog("Kernel in sync with all peers")
 }

@@ -29,7 +29,7 @@ var walls = []struct {
 		"it serves whatever program"},
 	{"./pkg/flags", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/`),
 		"it reads the command line of whatever program"},
-	{"./pkg/cmd/tulle-controller", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|pkg/hostif|pkg/reconcile|pkg/netstate|pkg/etcdprocess|pkg/etcdserver|backend|network|subnet/kube)|^go\.etcd\.io/(bbolt|raft|etcd/(server|etcdutl))`),
+	{"./pkg/cmd/tulle-controller", regexp.MustCompile(netlinkModule.String() + `|^` + module + `/(pkg/kernel|pkg/firewall|pkg/hostif|pkg/reconcile|pkg/netstate|pkg/companion|pkg/etcdprocess|pkg/etcdserver|backend|network|subnet/kube)|^go\.etcd\.io/(bbolt|raft|etcd/(server|etcdutl))`),
 		"it serves a cluster or hosts with an etcd, on a host that it does not touch; it is a client of etcd only"},
 	{"./pkg/daemon", regexp.MustCompile(`^` + module + `/pkg/(controller|election|ipam|cloud)(/|$)`),
 		"a node gives out no podCIDRs, and is elected to nothing"},

@@ -1,4 +1,4 @@
-package etcdprocess
+package companion
 
 import (
 	"bytes"

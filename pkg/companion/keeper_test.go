@@ -1,4 +1,4 @@
-package etcdprocess
+package companion
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type fake struct {
 	starts int
 }
 
-func (f *fake) start(_ context.Context, s Settings) error {
+func (f *fake) start(_ context.Context, s Spec) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.starts++
@@ -56,8 +56,8 @@ func serveControl(c *Control) {
 	c.Close()
 }
 
-func (f *fake) log(Settings) string  { return "the log" }
-func (f *fake) stop(Settings) string { return "stop it" }
+func (f *fake) log(Spec) string  { return "the log" }
+func (f *fake) stop(Spec) string { return "stop it" }
 
 // process returns the last process, and how many there were.
 func (f *fake) process() (*Control, int) {
@@ -73,9 +73,9 @@ func (f *fake) set(fails error, ill string) {
 }
 
 // keep runs a keeper until the test ends, or until stop is called.
-func keep(t *testing.T, s Settings, l launcher) (k *Keeper, stop func()) {
+func keep(t *testing.T, s Spec, l launcher) (k *Keeper, stop func()) {
 	t.Helper()
-	k = NewKeeper(s, "v1", "", func() {})
+	k = NewKeeper(s, "v1", func() {})
 	k.launcher = l
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -105,7 +105,7 @@ func running(s Status) bool { return s.Process != nil && s.Process.State == Runn
 
 func TestKeeperStartsOneAndLeavesItRunning(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	s, f := Settings{Dir: t.TempDir()}, &fake{t: t}
+	s, f := spec(t.TempDir()), &fake{t: t}
 	k, stop := keep(t, s, f)
 	<-k.Settled()
 	k.await(t, "started", running)
@@ -124,7 +124,7 @@ func TestKeeperStartsOneAndLeavesItRunning(t *testing.T) {
 }
 
 func TestKeeperStartsAnotherAfterACrash(t *testing.T) {
-	s, f := Settings{Dir: t.TempDir()}, &fake{t: t}
+	s, f := spec(t.TempDir()), &fake{t: t}
 	k, _ := keep(t, s, f)
 	for n := 1; n <= 3; n++ {
 		kerneltest.Eventually(t, time.Minute, func() error {
@@ -140,7 +140,7 @@ func TestKeeperStartsAnotherAfterACrash(t *testing.T) {
 
 // A person stopped it: that is not undone, and a process that the person starts is used.
 func TestKeeperLeavesAStoppedOneAlone(t *testing.T) {
-	s, f := Settings{Dir: t.TempDir()}, &fake{t: t}
+	s, f := spec(t.TempDir()), &fake{t: t}
 	k, _ := keep(t, s, f)
 	k.await(t, "started", running)
 	if _, err := Stop(t.Context(), s.Dir); err != nil {
@@ -163,26 +163,26 @@ func TestKeeperLeavesAStoppedOneAlone(t *testing.T) {
 }
 
 func TestKeeperRestartsOneWithOtherSettings(t *testing.T) {
-	s := Settings{Dir: t.TempDir(), Listen: "http://127.0.0.1:1"}
+	s := spec(t.TempDir())
 	c := claim(t, s)
 	c.Set(Running, "")
 	go serveControl(c)
 	f := &fake{t: t}
-	s.Listen = "http://127.0.0.1:2"
+	s.Settings = SettingsOf("others")
 	k, _ := keep(t, s, f)
-	k.await(t, "restarted", func(st Status) bool { return running(st) && st.Process.Settings == s })
+	k.await(t, "restarted", func(st Status) bool { return running(st) && st.Process.Settings == s.Settings })
 }
 
 // TestKeeperRestartsOnce: the program runs with other settings even after a restart, for
 // example because a unit sets them. A second restart would not help.
 func TestKeeperRestartsOnce(t *testing.T) {
-	s, f := Settings{Dir: t.TempDir(), Listen: "http://127.0.0.1:1"}, &fake{t: t}
+	s, f := spec(t.TempDir()), &fake{t: t}
 	other := s
-	other.Listen = "http://127.0.0.1:2"
+	other.Settings = SettingsOf("others")
 	c := claim(t, other)
 	go serveControl(c)
 	k, _ := keep(t, s, stubborn{f, other})
-	k.await(t, "followed", func(st Status) bool { return running(st) && st.Process.Settings == other })
+	k.await(t, "followed", func(st Status) bool { return running(st) && st.Process.Settings == other.Settings })
 	if _, starts := f.process(); starts != 1 {
 		t.Errorf("%d were started", starts)
 	}
@@ -191,15 +191,15 @@ func TestKeeperRestartsOnce(t *testing.T) {
 // stubborn starts with settings of its own.
 type stubborn struct {
 	*fake
-	settings Settings
+	settings Spec
 }
 
-func (s stubborn) start(ctx context.Context, _ Settings) error { return s.fake.start(ctx, s.settings) }
+func (s stubborn) start(ctx context.Context, _ Spec) error { return s.fake.start(ctx, s.settings) }
 
 // TestKeeperTriesAgain: the reason of a failed start is known at once, and the keeper
 // retries.
 func TestKeeperTriesAgain(t *testing.T) {
-	s, f := Settings{Dir: t.TempDir()}, &fake{t: t}
+	s, f := spec(t.TempDir()), &fake{t: t}
 	f.set(errors.New("no such program"), "")
 	k, _ := keep(t, s, f)
 	<-k.Settled()

@@ -1,4 +1,4 @@
-package etcdprocess
+package companion
 
 import (
 	"context"
@@ -12,7 +12,15 @@ import (
 	"time"
 )
 
-func claim(t *testing.T, s Settings) *Control {
+// spec returns that of a program on a folder.
+func spec(dir string) Spec {
+	return Spec{
+		Program: "tulle-test", Unit: "tulle-test.service", Dir: dir, By: "--own",
+		Settings: SettingsOf(map[string]string{"dir": dir}), Arguments: []string{"--dir=" + dir}, Environment: "TULLE_TEST_DIR=\"" + dir + "\"\n",
+	}
+}
+
+func claim(t *testing.T, s Spec) *Control {
 	t.Helper()
 	c, err := Claim(s, "v1.2.3")
 	if err != nil {
@@ -42,10 +50,10 @@ func (c *Client) want(t *testing.T, state State, problem string) {
 
 // A client learns of every state, and of the end; the last state comes before it.
 func TestClientFollowsTheProcess(t *testing.T) {
-	s := Settings{Dir: filepath.Join(t.TempDir(), "etcd"), Listen: "http://127.0.0.1:1", Verbosity: 2}
+	s := spec(filepath.Join(t.TempDir(), "etcd"))
 	c := claim(t, s)
 	client, p := follow(t, s.Dir)
-	if p.Version != "v1.2.3" || p.PID != os.Getpid() || p.Settings != s || p.State != Starting || time.Since(p.Started) > time.Hour {
+	if p.Version != "v1.2.3" || p.PID != os.Getpid() || p.Settings != s.Settings || p.State != Starting || time.Since(p.Started) > time.Hour {
 		t.Errorf("%+v", p)
 	}
 	c.Set(Running, "")
@@ -68,7 +76,7 @@ func TestClientFollowsTheProcess(t *testing.T) {
 }
 
 func TestFailureIsHeard(t *testing.T) {
-	s := Settings{Dir: t.TempDir()}
+	s := spec(t.TempDir())
 	c := claim(t, s)
 	c.Set(Failed, "the disk is full")
 	ended, cancel := context.WithCancel(t.Context())
@@ -81,7 +89,7 @@ func TestFailureIsHeard(t *testing.T) {
 }
 
 func TestStopWaitsForTheEnd(t *testing.T) {
-	s := Settings{Dir: t.TempDir()}
+	s := spec(t.TempDir())
 	c := claim(t, s)
 	go func() {
 		<-c.Asked()
@@ -98,7 +106,7 @@ func TestStopWaitsForTheEnd(t *testing.T) {
 
 // A process that does not end is named.
 func TestStopGivesUp(t *testing.T) {
-	s := Settings{Dir: t.TempDir()}
+	s := spec(t.TempDir())
 	c := claim(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -112,7 +120,7 @@ func TestStopGivesUp(t *testing.T) {
 
 // Nothing but the word asks for the end.
 func TestRubbishStopsNothing(t *testing.T) {
-	s := Settings{Dir: t.TempDir()}
+	s := spec(t.TempDir())
 	c := claim(t, s)
 	for _, say := range []string{"", "stop", "stop it\n", strings.Repeat("x", 1<<20), "\n"} {
 		client, _ := follow(t, s.Dir)
@@ -133,12 +141,12 @@ func TestRubbishStopsNothing(t *testing.T) {
 }
 
 func TestFolderHasOneProcess(t *testing.T) {
-	s := Settings{Dir: t.TempDir()}
+	s := spec(t.TempDir())
 	c := claim(t, s)
 	if other, err := Claim(s, "v2"); err == nil {
 		other.Close()
 		t.Error("two hold the folder")
-	} else if !strings.Contains(err.Error(), "another tulle-etcd uses "+s.Dir) {
+	} else if !strings.Contains(err.Error(), "another tulle-test uses "+s.Dir) {
 		t.Errorf("got %v", err)
 	}
 	if _, p := follow(t, s.Dir); p.Version != "v1.2.3" {
@@ -150,7 +158,7 @@ func TestFolderHasOneProcess(t *testing.T) {
 
 // A crash leaves the socket behind, which is no obstacle.
 func TestClaimAfterACrash(t *testing.T) {
-	s := Settings{Dir: t.TempDir()}
+	s := spec(t.TempDir())
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(s.Dir, socketName)})
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +173,7 @@ func TestClaimAfterACrash(t *testing.T) {
 }
 
 func TestFolderIsForOneUser(t *testing.T) {
-	s := Settings{Dir: filepath.Join(t.TempDir(), "etcd")}
+	s := spec(filepath.Join(t.TempDir(), "etcd"))
 	if err := os.Mkdir(s.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -187,9 +195,9 @@ func TestClaimRefuses(t *testing.T) {
 	for dir, want := range map[string]string{
 		filepath.Join(t.TempDir(), strings.Repeat("d", 110)): "choose a shorter one",
 		file:   file,
-		linked: "lock etcd's folder",
+		linked: "lock the folder of tulle-test",
 	} {
-		if c, err := Claim(Settings{Dir: dir}, ""); err == nil {
+		if c, err := Claim(spec(dir), ""); err == nil {
 			c.Close()
 			t.Errorf("%s was not refused", dir)
 		} else if !strings.Contains(err.Error(), want) {
@@ -210,5 +218,18 @@ func TestDialGivesUp(t *testing.T) {
 	defer cancel()
 	if _, _, err := Dial(ctx, dir); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestSettingsStayComparable checks that settings are the same text after they were sent.
+func TestSettingsStayComparable(t *testing.T) {
+	s := spec(t.TempDir())
+	s.Settings = SettingsOf(struct{ A, B string }{"<&>", "\"\n"})
+	claim(t, s)
+	if _, p := follow(t, s.Dir); p.Settings != s.Settings {
+		t.Errorf("%s became %s", s.Settings, p.Settings)
+	}
+	if a, b := SettingsOf(1), SettingsOf(2); a == b {
+		t.Errorf("%s is %s", a, b)
 	}
 }

@@ -1,4 +1,4 @@
-package etcdprocess
+package companion
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// Keeper keeps one tulle-etcd running with the given settings. It uses a running
+// Keeper keeps one program running with the given settings. It uses a running
 // one, starts one otherwise, and restarts it after a crash. It stops it only to
 // change its settings: the process outlives the keeper.
 type Keeper struct {
-	settings Settings
-	version  string // of this program
+	spec     Spec
+	version  string // of this daemon
 	launcher launcher
 	changed  func()
 
@@ -35,10 +35,9 @@ type Status struct {
 	Problem string   // why none runs
 }
 
-// NewKeeper returns a keeper that calls changed whenever its status changes. Errors
-// call the setting that asks for the process by, like --etcd-embedded.
-func NewKeeper(s Settings, version, by string, changed func()) *Keeper {
-	return &Keeper{settings: s, version: version, launcher: newLauncher(by), changed: changed, settled: make(chan struct{})}
+// NewKeeper returns a keeper that calls changed whenever its status changes.
+func NewKeeper(s Spec, version string, changed func()) *Keeper {
+	return &Keeper{spec: s, version: version, launcher: newLauncher(), changed: changed, settled: make(chan struct{})}
 }
 
 // backoff is the wait after failures in a row.
@@ -60,7 +59,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		client, p, err := k.reach(ctx, mayStart)
 		began := time.Now()
 		if err == nil {
-			restart := mayRestart && p.Settings != k.settings
+			restart := mayRestart && p.Settings != k.spec.Settings
 			mayRestart = mayRestart && !restart
 			mayStart, err = k.follow(ctx, client, p, restart)
 			client.Close()
@@ -85,11 +84,11 @@ func (k *Keeper) Run(ctx context.Context) {
 
 // reach connects to the process, and starts it first if mayStart.
 func (k *Keeper) reach(ctx context.Context, mayStart bool) (*Client, Process, error) {
-	client, p, err := Dial(ctx, k.settings.Dir)
+	client, p, err := Dial(ctx, k.spec.Dir)
 	if !errors.Is(err, ErrNone) || !mayStart {
 		return client, p, err
 	}
-	if err := k.launcher.start(ctx, k.settings); err != nil {
+	if err := k.launcher.start(ctx, k.spec); err != nil {
 		return nil, p, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, answers)
@@ -98,16 +97,16 @@ func (k *Keeper) reach(ctx context.Context, mayStart bool) (*Client, Process, er
 		const often = 20 * time.Millisecond
 		retry.Sleep(ctx, often)
 		if ctx.Err() != nil {
-			return nil, p, fmt.Errorf("tulle-etcd has not answered in %s within %s of its start; see %s", k.settings.Dir, answers, k.launcher.log(k.settings))
+			return nil, p, fmt.Errorf("%s has not answered in %s within %s of its start; see %s", k.spec.Program, k.spec.Dir, answers, k.launcher.log(k.spec))
 		}
-		if client, p, err = Dial(ctx, k.settings.Dir); !errors.Is(err, ErrNone) {
+		if client, p, err = Dial(ctx, k.spec.Dir); !errors.Is(err, ErrNone) {
 			return client, p, err
 		}
 	}
 }
 
 // errCrashed means that a process ended without having announced it.
-var errCrashed = errors.New("tulle-etcd ended unexpectedly")
+var errCrashed = errors.New("ended unexpectedly")
 
 // follow follows the states of the process until it ends. With restart it asks the
 // process to stop. It reports whether the keeper may start the next one: not after
@@ -121,12 +120,12 @@ func (k *Keeper) follow(ctx context.Context, client *Client, p Process, restart 
 	}()
 	switch {
 	case restart:
-		klog.InfoS("Restarting tulle-etcd with changed settings", "pid", p.PID)
+		klog.InfoS("Restarting program with changed settings", "program", k.spec.Program, "pid", p.PID)
 		if err := client.AskToStop(); err != nil {
-			return true, fmt.Errorf("ask tulle-etcd to stop: %w", err)
+			return true, fmt.Errorf("ask %s to stop: %w", k.spec.Program, err)
 		}
-	case p.Settings != k.settings:
-		klog.ErrorS(nil, "Found tulle-etcd with other settings; stop it to change them", "running", p.Settings.Arguments(), "wanted", k.settings.Arguments())
+	case p.Settings != k.spec.Settings:
+		klog.ErrorS(nil, "Found program with other settings; stop it to change them", "program", k.spec.Program, "running", p.Settings, "wanted", k.spec.Settings)
 	}
 	for {
 		if !restart {
@@ -138,7 +137,7 @@ func (k *Keeper) follow(ctx context.Context, client *Client, p Process, restart 
 		}
 		switch {
 		case !errors.Is(err, io.EOF):
-			return true, fmt.Errorf("follow tulle-etcd: %w", err)
+			return true, fmt.Errorf("follow %s: %w", k.spec.Program, err)
 		case restart:
 			return true, nil
 		case last.State == Failed:
@@ -147,7 +146,7 @@ func (k *Keeper) follow(ctx context.Context, client *Client, p Process, restart 
 			k.stopped()
 			return false, nil
 		}
-		return true, fmt.Errorf("%w; see %s", errCrashed, k.launcher.log(k.settings))
+		return true, fmt.Errorf("%s %w; see %s", k.spec.Program, errCrashed, k.launcher.log(k.spec))
 	}
 }
 
@@ -161,13 +160,13 @@ func (k *Keeper) heard(p Process) {
 	}
 	k.mu.Unlock()
 	if p.State == Running {
-		what := "Connected to tulle-etcd"
+		what := "Connected to program"
 		if before != "" {
-			what = "Reconnected to tulle-etcd"
+			what = "Reconnected to program"
 		}
-		klog.InfoS(what, "endpoint", k.settings.Endpoint(), "pid", p.PID, "version", p.Version, "log", k.launcher.log(k.settings), "stop", k.StopCommand())
+		klog.InfoS(what, "program", k.spec.Program, "folder", k.spec.Dir, "pid", p.PID, "version", p.Version, "log", k.launcher.log(k.spec), "stop", k.StopCommand())
 		if p.Version != k.version {
-			klog.InfoS("Found tulle-etcd of another version; restart it when a pause of a second is acceptable", "version", p.Version, "wanted", k.version)
+			klog.InfoS("Found program of another version; restart it when a pause of a second is acceptable", "program", k.spec.Program, "version", p.Version, "wanted", k.version)
 		}
 		k.settle()
 	}
@@ -189,7 +188,7 @@ func (k *Keeper) failed(err error) {
 	k.problem = err.Error()
 	k.mu.Unlock()
 	if news {
-		klog.ErrorS(err, "Failed to keep tulle-etcd running; retrying")
+		klog.ErrorS(err, "Failed to keep program running; retrying", "program", k.spec.Program)
 	}
 	k.settle()
 	k.changed()
@@ -200,7 +199,7 @@ func (k *Keeper) stopped() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.problem = "it was stopped"
-	klog.InfoS("Noticed that tulle-etcd was stopped; start it, or restart this daemon")
+	klog.InfoS("Noticed that a program was stopped; start it, or restart this daemon", "program", k.spec.Program)
 }
 
 // settle ends the wait for the first outcome.
@@ -210,7 +209,7 @@ func (k *Keeper) settle() { k.once.Do(func() { close(k.settled) }) }
 func (k *Keeper) Settled() <-chan struct{} { return k.settled }
 
 // StopCommand returns the command that stops the process.
-func (k *Keeper) StopCommand() string { return k.launcher.stop(k.settings) }
+func (k *Keeper) StopCommand() string { return k.launcher.stop(k.spec) }
 
 // Status returns the last known status of the process.
 func (k *Keeper) Status() Status {

@@ -1,4 +1,4 @@
-package etcdprocess
+package companion
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is what a tulle-etcd reports of itself.
+// Process is what a running program reports of itself.
 type Process struct {
 	Version  string    `json:"version"`
 	PID      int       `json:"pid"`
@@ -28,7 +28,7 @@ type Process struct {
 	Problem  string    `json:"problem,omitempty"` // why it failed
 }
 
-// State is the part of its life that a tulle-etcd is in.
+// State is the part of its life that a program is in.
 type State string
 
 // The states. Failed and Stopping are the last ones; a process that ends in another
@@ -49,7 +49,7 @@ const (
 	stopWord = "stop\n"
 )
 
-// Control is how a tulle-etcd claims its folder and answers there. Only root can
+// Control is how a program claims its folder and answers there. Only root can
 // open the folder, so only root can ask.
 type Control struct {
 	lock     *os.File
@@ -68,17 +68,17 @@ type Control struct {
 
 // Claim makes the folder, which one process at a time can hold, and answers on
 // its socket until Close.
-func Claim(s Settings, version string) (*Control, error) {
+func Claim(s Spec, version string) (*Control, error) {
 	if n := len(filepath.Join(s.Dir, socketName)) - longestSocket; n > 0 {
-		return nil, fmt.Errorf("etcd's folder %s: its path is %d bytes too long for a socket; choose a shorter one", s.Dir, n)
+		return nil, fmt.Errorf("folder %s of %s: its path is %d bytes too long for a socket; choose a shorter one", s.Dir, s.Program, n)
 	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make etcd's folder: %w", err)
+		return nil, fmt.Errorf("make the folder of %s: %w", s.Program, err)
 	}
 	if err := os.Chmod(s.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("protect etcd's folder: %w", err)
+		return nil, fmt.Errorf("protect the folder of %s: %w", s.Program, err)
 	}
-	lock, err := lockFolder(s.Dir)
+	lock, err := lockFolder(s)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func Claim(s Settings, version string) (*Control, error) {
 	}
 	c := &Control{
 		lock: lock, listener: l, stop: make(chan struct{}),
-		process: Process{Version: version, PID: os.Getpid(), Started: time.Now(), Settings: s, State: Starting},
+		process: Process{Version: version, PID: os.Getpid(), Started: time.Now(), Settings: s.Settings, State: Starting},
 		changed: make(chan struct{}), heard: make(chan struct{}),
 	}
 	c.serving.Go(c.accept)
@@ -102,18 +102,18 @@ func Claim(s Settings, version string) (*Control, error) {
 }
 
 // lockFolder locks the folder for as long as the returned file is open.
-func lockFolder(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+func lockFolder(s Spec) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(s.Dir, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock etcd's folder: %w", err)
+		return nil, fmt.Errorf("lock the folder of %s: %w", s.Program, err)
 	}
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		f.Close()
-		return nil, fmt.Errorf("another tulle-etcd uses %s; stop it with: tulle-etcd stop --data-dir=%s", dir, dir)
+		return nil, fmt.Errorf("another %s uses %s; stop it with: %s", s.Program, s.Dir, s.Stop())
 	case err != nil:
 		f.Close()
-		return nil, fmt.Errorf("lock etcd's folder %s: %w", dir, err)
+		return nil, fmt.Errorf("lock the folder %s of %s: %w", s.Dir, s.Program, err)
 	}
 	return f, nil
 }
@@ -138,7 +138,7 @@ func (c *Control) Process() Process {
 }
 
 // AwaitHeard waits until a client has received a failure, or until ctx ends. So the
-// tulled that started this process learns why it failed.
+// daemon that started this process learns why it failed.
 func (c *Control) AwaitHeard(ctx context.Context) {
 	select {
 	case <-c.heard:
@@ -215,19 +215,19 @@ func (c *Control) listen(conn net.Conn) {
 	}
 }
 
-// ErrNone means that no tulle-etcd runs on a folder.
-var ErrNone = errors.New("no tulle-etcd runs there")
+// ErrNone means that no program runs on a folder.
+var ErrNone = errors.New("no program runs there")
 
-// Client follows a running tulle-etcd.
+// Client follows a running program.
 type Client struct {
 	conn net.Conn
 	in   *json.Decoder
 }
 
-// answerLimit is how long a running tulle-etcd may take for its first line.
+// answerLimit is how long a running program may take for its first line.
 const answerLimit = 5 * time.Second
 
-// Dial connects to the tulle-etcd that holds a folder, and returns its first report.
+// Dial connects to the program that holds a folder, and returns its first report.
 func Dial(ctx context.Context, dir string) (*Client, Process, error) {
 	var d net.Dialer
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
@@ -237,7 +237,7 @@ func Dial(ctx context.Context, dir string) (*Client, Process, error) {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, Process{}, ErrNone
 	case err != nil:
-		return nil, Process{}, fmt.Errorf("reach tulle-etcd: %w", err)
+		return nil, Process{}, fmt.Errorf("reach the program of %s: %w", dir, err)
 	}
 	c := &Client{conn, json.NewDecoder(conn)}
 	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })()
@@ -248,7 +248,7 @@ func Dial(ctx context.Context, dir string) (*Client, Process, error) {
 		return nil, Process{}, ErrNone // it has just ended
 	case err != nil:
 		conn.Close()
-		return nil, Process{}, fmt.Errorf("the tulle-etcd of %s does not answer: %w", dir, err)
+		return nil, Process{}, fmt.Errorf("the program of %s does not answer: %w", dir, err)
 	}
 	return c, p, nil
 }
@@ -272,7 +272,7 @@ func (c *Client) AskToStop() error {
 // Close closes the connection; the process goes on.
 func (c *Client) Close() { c.conn.Close() }
 
-// Stop stops the tulle-etcd that holds a folder, and waits until it has ended.
+// Stop stops the program that holds a folder, and waits until it has ended.
 func Stop(ctx context.Context, dir string) (Process, error) {
 	c, p, err := Dial(ctx, dir)
 	if err != nil {
@@ -281,13 +281,13 @@ func Stop(ctx context.Context, dir string) (Process, error) {
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { _ = c.conn.SetReadDeadline(time.Now()) })()
 	if err := c.AskToStop(); err != nil {
-		return p, fmt.Errorf("ask tulle-etcd to stop: %w", err)
+		return p, fmt.Errorf("ask the program of %s to stop: %w", dir, err)
 	}
 	for {
 		if _, err := c.Next(); errors.Is(err, io.EOF) {
 			return p, nil
 		} else if err != nil {
-			return p, fmt.Errorf("tulle-etcd, process %d, has not ended: %w", p.PID, ctx.Err())
+			return p, fmt.Errorf("the program of %s, process %d, has not ended: %w", dir, p.PID, ctx.Err())
 		}
 	}
 }

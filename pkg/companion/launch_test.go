@@ -1,4 +1,4 @@
-package etcdprocess
+package companion
 
 import (
 	"errors"
@@ -48,13 +48,14 @@ func script(t *testing.T, text string) string {
 
 func TestUnitGetsItsSettingsBeforeItStarts(t *testing.T) {
 	dir := t.TempDir()
-	file, said := filepath.Join(dir, "run/tulle/tulle-etcd.env"), filepath.Join(dir, "said")
-	u := unit{file, script(t, fmt.Sprintf("cat %s >%s\necho \"$*\" >>%s\n", file, said, said))}
+	folder, said := filepath.Join(dir, "run/tulle"), filepath.Join(dir, "said")
+	file, odd := filepath.Join(folder, "tulle-test.env"), spec("/d")
+	u := unit{folder, script(t, fmt.Sprintf("cat %s >%s\necho \"$*\" >>%s\n", file, said, said))}
 	if err := u.start(t.Context(), odd); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(said)
-	if want := odd.Environment() + "--no-ask-password --no-block start tulle-etcd.service\n"; err != nil || string(got) != want {
+	if want := odd.Environment + "--no-ask-password --no-block start tulle-test.service\n"; err != nil || string(got) != want {
 		t.Errorf("%v: %s\nwant %s", err, got, want)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
@@ -63,17 +64,17 @@ func TestUnitGetsItsSettingsBeforeItStarts(t *testing.T) {
 }
 
 func TestUnitThatDoesNotStartSaysWhatToDo(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "env")
+	folder := t.TempDir()
 	for text, want := range map[string]string{
-		"echo 'Failed to start tulle-etcd.service: Unit tulle-etcd.service not found.' >&2; exit 5": "copy it from dist/systemd",
-		"echo 'Unit tulle-etcd.service is masked.' >&2; exit 1":                                     "start tulle-etcd.service: Unit tulle-etcd.service is masked.",
-		"exit 1": "start tulle-etcd.service with systemctl: exit status 1",
+		"echo 'Failed to start tulle-test.service: Unit tulle-test.service not found.' >&2; exit 5": "copy it from dist/systemd",
+		"echo 'Unit tulle-test.service is masked.' >&2; exit 1":                                     "start tulle-test.service: Unit tulle-test.service is masked.",
+		"exit 1": "start tulle-test.service with systemctl: exit status 1",
 	} {
-		if err := (unit{file, script(t, text)}).start(t.Context(), Defaults); err == nil || !strings.Contains(err.Error(), want) {
+		if err := (unit{folder, script(t, text)}).start(t.Context(), spec("/d")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if err := (unit{file, "/nowhere/systemctl"}).start(t.Context(), Defaults); !errors.Is(err, os.ErrNotExist) {
+	if err := (unit{folder, "/nowhere/systemctl"}).start(t.Context(), spec("/d")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without systemctl: %v", err)
 	}
 }
@@ -81,8 +82,8 @@ func TestUnitThatDoesNotStartSaysWhatToDo(t *testing.T) {
 // A child has a session of its own, its settings as flags, none of the variables
 // that may hold a password, and a log of limited size.
 func TestChild(t *testing.T) {
-	s := Settings{Dir: filepath.Join(t.TempDir(), "etcd"), Listen: "unix:///a b"}
-	c := child{func() (string, error) {
+	s := spec(filepath.Join(t.TempDir(), "a b"))
+	c := child{func(Spec) (string, error) {
 		return script(t, "echo $$ $(cut -d' ' -f6 /proc/$$/stat)\npwd\nenv\necho \"$*\"\necho end\n"), nil
 	}}
 	if err := os.Mkdir(s.Dir, 0o700); err != nil {
@@ -109,7 +110,7 @@ func TestChild(t *testing.T) {
 		t.Errorf("process and session are %s", ids)
 	}
 	if !strings.HasPrefix(rest, "/\n") || strings.Contains(said, "secret") || !strings.Contains(said, "GOTRACEBACK=all\n") ||
-		!strings.Contains(said, "--listen=unix:///a b --v=0\nend\n") {
+		!strings.Contains(said, "--dir="+s.Dir+"\nend\n") {
 		t.Errorf("it said\n%s", said)
 	}
 	if info, err := os.Stat(c.log(s) + ".1"); err != nil || info.Size() != mostLog+1 {
@@ -119,10 +120,8 @@ func TestChild(t *testing.T) {
 
 func TestMissingProgramSaysWhatToInstall(t *testing.T) {
 	self, _ := os.Executable()
-	for by, is := range map[string]string{"--own": "--own", "": "an embedded etcd"} {
-		err := child{func() (string, error) { return beside(by) }}.start(t.Context(), Settings{Dir: t.TempDir()})
-		if want := fmt.Sprintf("there is no %s/tulle-etcd, which %s needs; install that program there", filepath.Dir(self), is); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("got %v", err)
-		}
+	err := child{beside}.start(t.Context(), spec(t.TempDir()))
+	if want := fmt.Sprintf("there is no %s/tulle-test, which --own needs; install that program there", filepath.Dir(self)); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v", err)
 	}
 }

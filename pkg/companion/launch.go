@@ -1,8 +1,7 @@
-package etcdprocess
+package companion
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,30 +16,27 @@ import (
 	"github.com/tulle-net/tulle/pkg/keepfile"
 )
 
-const (
-	programName = "tulle-etcd"
-	unitName    = "tulle-etcd.service"
-	// unitSettings is the file that dist/systemd/tulle-etcd.service names.
-	unitSettings = "/run/tulle/tulle-etcd.env"
-)
+// settingsFolder has a file of settings for each unit. The units of dist/systemd name
+// these files.
+const settingsFolder = "/run/tulle"
 
-// launcher starts a tulle-etcd that outlives this process.
+// launcher starts a program that outlives this process.
 type launcher interface {
 	// start returns when the start is under way.
-	start(ctx context.Context, s Settings) error
+	start(ctx context.Context, s Spec) error
 	// log names the place of its log, and stop the command that stops it.
-	log(s Settings) string
-	stop(s Settings) string
+	log(s Spec) string
+	stop(s Spec) string
 }
 
 // newLauncher returns the launcher for this host. systemd ends a service's children
 // with the service, so a service asks systemd for the start.
-func newLauncher(by string) launcher {
+func newLauncher() launcher {
 	group, err := os.ReadFile("/proc/self/cgroup")
 	if err == nil && isService(string(group), os.Getppid(), exists("/run/systemd/system")) {
-		return unit{unitSettings, "systemctl"}
+		return unit{settingsFolder, "systemctl"}
 	}
-	return child{func() (string, error) { return beside(by) }}
+	return child{beside}
 }
 
 func exists(path string) bool {
@@ -65,67 +61,68 @@ func isService(groups string, parent int, booted bool) bool {
 	return false
 }
 
-// unit starts tulle-etcd as a service of its own.
+// unit starts a program as a service of its own.
 type unit struct {
-	settings  string // the file from which it reads them
+	folder    string // of the file from which the service reads its settings
 	systemctl string // the program
 }
 
-func (u unit) start(ctx context.Context, s Settings) error {
-	if err := os.MkdirAll(filepath.Dir(u.settings), 0o755); err != nil {
+func (u unit) start(ctx context.Context, s Spec) error {
+	if err := os.MkdirAll(u.folder, 0o755); err != nil {
 		return err
 	}
-	if err := keepfile.Write(u.settings, 0o600, func(w io.Writer) error { _, err := io.WriteString(w, s.Environment()); return err }); err != nil {
-		return fmt.Errorf("write the settings of %s: %w", unitName, err)
+	file := filepath.Join(u.folder, strings.TrimSuffix(s.Unit, ".service")+".env")
+	if err := keepfile.Write(file, 0o600, func(w io.Writer) error { _, err := io.WriteString(w, s.Environment); return err }); err != nil {
+		return fmt.Errorf("write the settings of %s: %w", s.Unit, err)
 	}
 	const limit = 30 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, u.systemctl, "--no-ask-password", "--no-block", "start", unitName).CombinedOutput()
+	out, err := exec.CommandContext(ctx, u.systemctl, "--no-ask-password", "--no-block", "start", s.Unit).CombinedOutput()
 	switch said := string(bytes.TrimSpace(out)); {
 	case err == nil:
 		return nil
 	case strings.Contains(said, "not found"):
-		return fmt.Errorf("systemd has no %s; copy it from dist/systemd to /etc/systemd/system, and the program %s to /usr/bin, or install tulle's package", unitName, programName)
+		return fmt.Errorf("systemd has no %s; copy it from dist/systemd to /etc/systemd/system, and the program %s to /usr/bin, or install tulle's package", s.Unit, s.Program)
 	case said != "":
-		return fmt.Errorf("start %s: %s", unitName, said)
+		return fmt.Errorf("start %s: %s", s.Unit, said)
 	}
-	return fmt.Errorf("start %s with systemctl: %w", unitName, err)
+	return fmt.Errorf("start %s with systemctl: %w", s.Unit, err)
 }
 
-func (unit) log(Settings) string { return "journalctl -u " + unitName }
+func (unit) log(s Spec) string { return "journalctl -u " + s.Unit }
 
-func (unit) stop(Settings) string { return "systemctl stop " + unitName }
+func (unit) stop(s Spec) string { return "systemctl stop " + s.Unit }
 
-// child starts tulle-etcd as a process of a session of its own, so that neither a
+// child starts a program as a process of a session of its own, so that neither a
 // terminal nor the end of this process ends it.
 type child struct {
-	find func() (program string, err error)
+	find func(Spec) (program string, err error)
 }
 
 // mostLog is the size above which a start moves the log away.
 const mostLog = 1 << 20
 
-func (c child) start(_ context.Context, s Settings) error {
-	program, err := c.find()
+func (c child) start(_ context.Context, s Spec) error {
+	program, err := c.find(s)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return fmt.Errorf("make etcd's folder: %w", err)
+		return fmt.Errorf("make the folder of %s: %w", s.Program, err)
 	}
 	path := c.log(s)
 	if info, err := os.Stat(path); err == nil && info.Size() > mostLog {
 		if err := os.Rename(path, path+".1"); err != nil {
-			return fmt.Errorf("move etcd's log away: %w", err)
+			return fmt.Errorf("move the log of %s away: %w", s.Program, err)
 		}
 	}
 	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("open etcd's log: %w", err)
+		return fmt.Errorf("open the log of %s: %w", s.Program, err)
 	}
 	defer to.Close()
-	cmd := exec.Command(program, s.Arguments()...)
+	cmd := exec.Command(program, s.Arguments...)
 	cmd.Dir, cmd.Env = "/", environment(os.Environ())
 	cmd.Stdout, cmd.Stderr = to, to
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -137,12 +134,12 @@ func (c child) start(_ context.Context, s Settings) error {
 	return nil
 }
 
-func (child) log(s Settings) string { return filepath.Join(s.Dir, "log") }
+func (child) log(s Spec) string { return filepath.Join(s.Dir, "log") }
 
-func (child) stop(s Settings) string { return programName + " stop --data-dir=" + s.Dir }
+func (child) stop(s Spec) string { return s.Stop() }
 
 // environment returns the variables that a child inherits: Go's own. Others may hold
-// a password, and tulle-etcd takes its settings from its flags.
+// a password, and the program takes its settings from its flags.
 func environment(all []string) []string {
 	own := []string{}
 	for _, entry := range all {
@@ -155,16 +152,16 @@ func environment(all []string) []string {
 
 // beside returns the path of the program, which is in the folder of this one. An error
 // names the setting that needs it.
-func beside(by string) (string, error) {
+func beside(s Spec) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(filepath.Dir(self), programName)
+	path := filepath.Join(filepath.Dir(self), s.Program)
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("there is no %s, which %s needs; install that program there, of the same release as this one", path, cmp.Or(by, "an embedded etcd"))
+		return "", fmt.Errorf("there is no %s, which %s needs; install that program there, of the same release as this one", path, s.By)
 	} else if err != nil {
-		return "", fmt.Errorf("find %s: %w", programName, err)
+		return "", fmt.Errorf("find %s: %w", s.Program, err)
 	}
 	return path, nil
 }
