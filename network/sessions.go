@@ -87,7 +87,7 @@ func (p peersView) encrypted() (links []string, key netstate.PublicKey) {
 		return nil, key
 	}
 	for _, o := range p.backend.Host(p.own) {
-		if l, isLink := o.(netstate.Link); isLink && l.Kind == netstate.TunnelWireGuard {
+		if l, isLink := o.(netstate.Link); isLink && l.IsWireGuard() {
 			links, key = append(links, l.Name), cmp.Or(key, l.WireGuard.Key)
 		}
 	}

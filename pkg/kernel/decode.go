@@ -165,8 +165,8 @@ func decodeLink(b []byte, names names) (netstate.Link, bool) {
 		l.Lower, l.ByRoute = names[at.ParentIndex], link.FlowBased
 		l.Local, l.Remote = specified(link.Local), specified(link.Remote)
 	case *netlink.Tuntap:
-		if isTUN(link) {
-			l.Kind = netstate.TunnelUDP
+		if kind, ours := tunKind(link); ours {
+			l.Kind = kind
 		}
 	case *netlink.Ip6tnl:
 		l.Lower, l.ByRoute = names[at.ParentIndex], link.FlowBased

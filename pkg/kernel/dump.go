@@ -46,8 +46,11 @@ func (k *Kernel) dumpAll(ctx context.Context, scope netstate.Scope) ([]netstate.
 	out := append(make([]netstate.Object, 0, scope.Objects+dumpSlack), links...)
 	direct := make(map[string]bool)
 	for i, o := range links {
-		if l := o.(netstate.Link); l.Kind == netstate.TunnelWireGuard {
+		if l := o.(netstate.Link); l.IsWireGuard() {
 			direct[l.Name] = true
+			if l.Kind != netstate.TunnelWireGuard {
+				continue // a program holds its peers
+			}
 			if l.WireGuard, out, err = k.dumpWireGuard(ctx, l.Name, out); err != nil {
 				return nil, err
 			}

@@ -58,7 +58,7 @@ func (k *Kernel) link(name string) (netstate.Link, int, error) {
 }
 
 func (k *Kernel) createLink(l netstate.Link) error {
-	if l.Kind == netstate.TunnelUDP {
+	if netstate.TunnelOf(l.Kind).UserSpace {
 		return k.createTUN(l)
 	}
 	lower := 0
@@ -143,7 +143,7 @@ func (k *Kernel) changeLink(l, is netstate.Link, index int) error {
 }
 
 func (k *Kernel) deleteLink(name string, index int) error {
-	k.wireguard.forget(name)
+	k.wireguard.given.Forget(name)
 	c := k.conn
 	c.out.reset()
 	c.out.begin(unix.RTM_DELLINK, unix.NLM_F_ACK, c.nextSeq())

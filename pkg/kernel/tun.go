@@ -14,12 +14,29 @@ import (
 // tunFile is where the kernel makes TUN devices, and hands over their packets.
 const tunFile = "/dev/net/tun"
 
-// tunFlags are of a TUN device that hands over bare packets of any size, to several queues.
-const tunFlags = netlink.TUNTAP_NO_PI | netlink.TUNTAP_VNET_HDR | netlink.TUNTAP_MULTI_QUEUE
+// tunFlags are of a TUN device that hands over bare packets of any size. The devices of
+// the kinds differ in whether they have several queues: to one with a single queue, one
+// program at a time can attach.
+const tunFlags = netlink.TUNTAP_NO_PI | netlink.TUNTAP_VNET_HDR
 
-// isTUN reports whether a device is one that createTUN would have made.
-func isTUN(t *netlink.Tuntap) bool {
-	return t.Mode == netlink.TUNTAP_MODE_TUN && t.Flags&tunFlags == tunFlags && !t.NonPersist
+// tunKind returns the kind for which createTUN would have made a device.
+func tunKind(t *netlink.Tuntap) (kind string, ours bool) {
+	switch {
+	case t.Mode != netlink.TUNTAP_MODE_TUN || t.Flags&tunFlags != tunFlags || t.NonPersist:
+		return "", false
+	case t.Flags&netlink.TUNTAP_MULTI_QUEUE != 0:
+		return netstate.TunnelUDP, true
+	}
+	return netstate.TunnelWireGuardTUN, true
+}
+
+// flagsOf returns the flags of a kind of TUN devices.
+func flagsOf(kind string) uint16 {
+	flags := uint16(unix.IFF_TUN) | uint16(tunFlags)
+	if kind == netstate.TunnelUDP {
+		flags |= unix.IFF_MULTI_QUEUE
+	}
+	return flags
 }
 
 // createTUN creates a device that outlives the programs that use it.
@@ -34,7 +51,7 @@ func (k *Kernel) createTUN(l netstate.Link) error {
 		if err != nil {
 			return err
 		}
-		request.SetUint16(uint16(unix.IFF_TUN) | uint16(tunFlags) | unix.IFF_TUN_EXCL)
+		request.SetUint16(flagsOf(l.Kind) | unix.IFF_TUN_EXCL)
 		if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
 			return os.NewSyscallError("TUNSETIFF", err)
 		}

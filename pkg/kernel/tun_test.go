@@ -49,6 +49,11 @@ func TestTUNOutlivesItsProgram(t *testing.T) {
 		t.Errorf("it is %s", is)
 	}
 
+	// One with a single queue is of another kind.
+	ns.IP(t, "link delete tulle.udp")
+	ns.IP(t, "tuntap add mode tun vnet_hdr name tulle.udp")
+	apply()
+
 	// One that another program made for itself is replaced.
 	ns.IP(t, "link delete tulle.udp")
 	ns.IP(t, "tuntap add mode tap name tulle.udp")
@@ -58,6 +63,52 @@ func TestTUNOutlivesItsProgram(t *testing.T) {
 	apply()
 	want = netstate.Of()
 	apply()
+}
+
+// TestOneProgramMovesPacketsOfWireGuard attaches twice to a device of one queue.
+func TestOneProgramMovesPacketsOfWireGuard(t *testing.T) {
+	ns := kerneltest.NewNS(t, "tun")
+	k := open(t, ns)
+	link := tunLink("tulle-wg")
+	link.Kind = netstate.TunnelWireGuardTUN
+	for range 2 { // it can change while it lives
+		link.MTU--
+		has, err := k.Dump(t.Context(), netstate.Scope{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Apply(t.Context(), netstate.Diff(netstate.Of(link), has)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if has, err := k.Dump(t.Context(), netstate.Scope{}); err != nil || len(netstate.Diff(netstate.Of(link), has)) > 0 {
+		t.Errorf("there is %v, %v", has, err)
+	}
+	attach := func() (fd int, err error) {
+		ns.Do(t, func() error {
+			var request *unix.Ifreq
+			if fd, err = unix.Open(tunFile, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+				return err
+			}
+			if request, err = unix.NewIfreq(link.Name); err != nil {
+				return err
+			}
+			request.SetUint16(flagsOf(link.Kind))
+			err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
+			return nil
+		})
+		return fd, err
+	}
+	first, err := attach()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(first)
+	second, err := attach()
+	defer unix.Close(second)
+	if !errors.Is(err, unix.EBUSY) {
+		t.Errorf("a second program attaches: %v", err)
+	}
 }
 
 // TestNoOtherUserTakesPackets: the file of all TUN devices is open to every user.
@@ -79,7 +130,7 @@ func TestNoOtherUserTakesPackets(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		request.SetUint16(uint16(unix.IFF_TUN) | uint16(tunFlags))
+		request.SetUint16(flagsOf(link.Kind))
 		return unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
 	}
 	const other, same = 65534, ^uintptr(0)

@@ -3,8 +3,6 @@ package kernel
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,15 +32,7 @@ type wireguard struct {
 	secrets Secrets
 	conn    *conn
 	family  uint16
-	// given has the endpoint that was last set for each peer.
-	given map[netstate.Key]endpoint
-}
-
-// endpoint is an endpoint that was set for a peer. roamed means that the peer has since
-// proved to be elsewhere.
-type endpoint struct {
-	set    netip.AddrPort
-	roamed bool
+	given   netstate.Endpoints
 }
 
 // open returns the socket. The kernel loads its module when open asks for the family.
@@ -69,7 +59,7 @@ func (w *wireguard) open(namespace string) (*conn, error) {
 			w.family = uint16Of(data)
 		}
 	}
-	w.conn, w.given = c, make(map[netstate.Key]endpoint)
+	w.conn, w.given = c, netstate.Endpoints{}
 	return c, nil
 }
 
@@ -86,6 +76,15 @@ func (w *wireguard) check(err error) {
 	if errors.Is(err, unix.ENOENT) {
 		w.close()
 	}
+}
+
+// HasWireGuard returns nil if the kernel has wireguard devices, or why it has none. It makes
+// the kernel load its module.
+func (k *Kernel) HasWireGuard() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, err := k.wireguard.open(k.namespace)
+	return err
 }
 
 // configure gives a device its private key and its port.
@@ -108,15 +107,9 @@ func (w *wireguard) configure(namespace string, l netstate.Link) error {
 	clear(c.out.buf)
 	w.check(err)
 	if errors.Is(err, unix.EADDRINUSE) {
-		return inUse(l, err)
+		return l.WireGuard.PortInUse(err)
 	}
 	return err
-}
-
-// inUse returns the error for a port that another program uses, with the fix.
-func inUse(l netstate.Link, err error) error {
-	return fmt.Errorf("%w: another program uses UDP port %d; find it with «ss -lun sport = %d», then stop it or give this network another ListenPort",
-		err, l.WireGuard.Port, l.WireGuard.Port)
 }
 
 // privateKey returns the private key of a device.
@@ -129,32 +122,6 @@ func (w *wireguard) privateKey(l netstate.Link) (key [32]byte, err error) {
 		return key, fmt.Errorf("link %s: no private key for the public key %s", l.Name, l.WireGuard.Key)
 	}
 	return key, nil
-}
-
-// forget drops the endpoints of the peers of a deleted link.
-func (w *wireguard) forget(link string) {
-	for k := range w.given {
-		if k.Name == link {
-			delete(w.given, k)
-		}
-	}
-}
-
-// note compares a peer of a dump with the endpoint that was set for it. A peer that
-// proved to be elsewhere has roamed. If this process set no endpoint, an earlier
-// process set one: the peer has roamed if its session still lives.
-func (w *wireguard) note(p *netstate.WGPeer, handshake time.Time) {
-	k := p.Key()
-	is, known := w.given[k]
-	if handshake.IsZero() || known && is.set == p.Endpoint {
-		p.Roamed = false
-	} else {
-		p.Roamed = known || time.Since(handshake) < netstate.SessionLife
-	}
-	if known && is.roamed != p.Roamed {
-		is.roamed = p.Roamed
-		w.given[k] = is
-	}
 }
 
 // applyWireGuard creates or changes one wireguard device. It configures the device
@@ -177,7 +144,7 @@ func (k *Kernel) applyWireGuard(l netstate.Link) error {
 	if _, err := k.wireguard.privateKey(l); err != nil {
 		return err
 	}
-	k.wireguard.forget(l.Name)
+	k.wireguard.given.Forget(l.Name)
 	down := l
 	down.Up = false
 	if err := k.createLink(down); err != nil {
@@ -196,7 +163,7 @@ func (k *Kernel) applyWireGuard(l netstate.Link) error {
 func (k *Kernel) startWireGuard(l, is netstate.Link, index int) error {
 	err := k.changeLink(l, is, index)
 	if errors.Is(err, unix.EADDRINUSE) {
-		return inUse(l, err)
+		return l.WireGuard.PortInUse(err)
 	}
 	return err
 }

@@ -60,12 +60,7 @@ func (a *applier) addWireGuard(op netstate.Op) {
 			a.refuse(op, err)
 			return
 		}
-		// An endpoint that we set before does not override where the peer has proved to
-		// be since.
-		before := a.k.wireguard.given[o.Key()]
-		if op.Verb != netstate.Replace || !before.roamed || before.set != o.Endpoint {
-			s.at = o.Endpoint
-		}
+		s.at = a.k.wireguard.given.ToSet(op.Verb, o)
 	case netstate.WGAllowed:
 		peer := netstate.WGPeer{Link: o.Link, Peer: o.Peer}.Key()
 		switch {
@@ -148,13 +143,8 @@ func (a *applier) flushWireGuard() {
 
 // record remembers the endpoint that a step has set.
 func (w *wireguard) record(s wgStep) {
-	p, ok := s.op.Object.(netstate.WGPeer)
-	switch {
-	case !ok:
-	case s.op.Verb == netstate.Delete:
-		delete(w.given, p.Key())
-	case s.at.IsValid():
-		w.given[p.Key()] = endpoint{set: s.at}
+	if p, ok := s.op.Object.(netstate.WGPeer); ok {
+		w.given.Record(s.op.Verb, p, s.at)
 	}
 }
 
@@ -167,7 +157,7 @@ func (k *Kernel) dumpWireGuard(ctx context.Context, link string, out []netstate.
 			device = got.device
 		}
 		for _, p := range got.peers {
-			k.wireguard.note(&p.WGPeer, p.handshake)
+			k.wireguard.given.Note(&p.WGPeer, p.handshake)
 			out = append(out, p.WGPeer)
 		}
 		for _, a := range got.allowed {

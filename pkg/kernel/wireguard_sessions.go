@@ -11,8 +11,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 )
 
-// Sessions returns the sessions of wireguard links, and what these links dropped. It skips
-// links that do not exist and links of other kinds.
+// Sessions returns the sessions of wireguard links, and what these links dropped. Of the
+// TUN device of a program it returns what went through it. It skips links that do not exist
+// and links of other kinds.
 func (k *Kernel) Sessions(ctx context.Context, links []string) (netstate.Sessions, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -24,6 +25,12 @@ func (k *Kernel) Sessions(ctx context.Context, links []string) (netstate.Session
 		}
 		if err != nil {
 			return netstate.Sessions{}, fmt.Errorf("read link %s: %w", name, err)
+		}
+		s := l.Attrs().Statistics
+		if _, isTUN := l.(*netlink.Tuntap); isTUN && s != nil { // its program knows the rest
+			all.Received += s.RxBytes
+			all.Sent += s.TxBytes
+			all.Dropped.NoSession += s.TxDropped
 		}
 		if l.Type() != netstate.TunnelWireGuard {
 			continue
@@ -42,7 +49,7 @@ func (k *Kernel) Sessions(ctx context.Context, links []string) (netstate.Session
 		case err != nil:
 			return netstate.Sessions{}, err
 		}
-		if s := l.Attrs().Statistics; s != nil {
+		if s != nil {
 			all.Received += s.RxBytes
 			all.Sent += s.TxBytes
 			all.Dropped.Add(netstate.SessionDrops{

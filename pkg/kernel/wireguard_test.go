@@ -106,46 +106,6 @@ func FuzzDecodeWireGuard(f *testing.F) {
 	})
 }
 
-// TestRoamedIsWhatThePeerProved checks for endpoints that differ from the one that was
-// set whether the peer has roamed.
-func TestRoamedIsWhatThePeerProved(t *testing.T) {
-	set, other := netip.MustParseAddrPort("192.0.2.7:51820"), netip.MustParseAddrPort("192.0.2.9:4711")
-	now, long := time.Now(), time.Now().Add(-time.Hour)
-	for _, test := range []struct {
-		name      string
-		known     bool
-		at        netip.AddrPort
-		handshake time.Time
-		want      bool
-	}{
-		{"where it was set", true, set, now, false},
-		{"elsewhere after a handshake", true, other, now, true},
-		{"long ago", true, other, long, true},
-		{"elsewhere without a handshake, so by another program", true, other, time.Time{}, false},
-		{"set by an earlier process, in use", false, other, now, true},
-		{"set by an earlier process, out of use", false, other, long, false},
-		{"set by an earlier process, never in use", false, other, time.Time{}, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			p := netstate.WGPeer{Link: "tulle-wg", Peer: wgKey([32]byte{2}), Endpoint: test.at}
-			w := wireguard{given: map[netstate.Key]endpoint{}}
-			if test.known {
-				w.given[p.Key()] = endpoint{set: set}
-			}
-			if w.note(&p, test.handshake); p.Roamed != test.want || w.given[p.Key()].roamed != (test.known && test.want) {
-				t.Errorf("roamed: %t, noted: %+v", p.Roamed, w.given)
-			}
-			w.forget("other")
-			if len(w.given) == 0 && test.known {
-				t.Error("forgot another link's")
-			}
-			if w.forget("tulle-wg"); len(w.given) != 0 {
-				t.Error("it remembers a peer that is gone")
-			}
-		})
-	}
-}
-
 // TestWireGuardNeedsItsPrivateKey checks that a device without a known private key is
 // not made.
 func TestWireGuardNeedsItsPrivateKey(t *testing.T) {
@@ -190,7 +150,7 @@ func TestWireGuardIsAskedForAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			k.wireguard.conn, k.wireguard.family, k.wireguard.given = c, 1<<15, map[netstate.Key]endpoint{}
+			k.wireguard.conn, k.wireguard.family, k.wireguard.given = c, 1<<15, netstate.Endpoints{}
 			if err := request(); !errors.Is(err, unix.ENOENT) {
 				t.Errorf("a family that is gone: %v", err)
 			}

@@ -30,7 +30,7 @@ type Link struct {
 	Master  string     // the bridge that others made it a port of; never wanted
 	VXLAN   VXLAN      // zero unless the kind's Tunnel has Frames
 
-	WireGuard WireGuard // zero unless the kind is TunnelWireGuard
+	WireGuard WireGuard // zero unless it IsWireGuard
 	UDP       UDP       // zero unless the kind is TunnelUDP
 }
 
@@ -182,7 +182,7 @@ func (l Link) String() string {
 	if TunnelOf(l.Kind).Frames {
 		fmt.Fprintf(&b, " vni %d port %d learning %t gbp %t", l.VXLAN.VNI, l.VXLAN.Port, l.VXLAN.Learning, l.VXLAN.GBP)
 	}
-	if l.Kind == TunnelWireGuard {
+	if l.IsWireGuard() {
 		fmt.Fprintf(&b, " port %d key %s", l.WireGuard.Port, l.WireGuard.Key)
 	}
 	if l.UDP != (UDP{}) {

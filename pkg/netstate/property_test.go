@@ -74,7 +74,7 @@ func worldPeer(p pick) []Object {
 // worldPeers are some peers of a link of a kind that has them.
 func worldPeers(p pick, l Link) []Object {
 	switch l.Kind {
-	case TunnelWireGuard:
+	case TunnelWireGuard, TunnelWireGuardTUN:
 		return worldPeer(p)
 	case TunnelUDP:
 		return []Object{UDPPeer{l.Name, oneOf(p, worldDsts), oneOf(p, []netip.AddrPort{netip.MustParseAddrPort("192.0.2.2:8285"), netip.MustParseAddrPort("192.0.2.3:8285")})}}

@@ -6,7 +6,8 @@ import (
 	"maps"
 )
 
-// The kinds of tunnel devices, by the kernel's names of their types.
+// The kinds of tunnel devices, by the kernel's names of their types where the kernel moves
+// the packets.
 const (
 	TunnelVXLAN = "vxlan"
 	TunnelIPIP  = "ipip"
@@ -14,7 +15,11 @@ const (
 
 	TunnelWireGuard = "wireguard"
 
-	// TunnelUDP is a TUN device. A program that reads it sends its packets in UDP, and
+	// TunnelWireGuardTUN is a TUN device of one queue, behind which a program does what a
+	// wireguard device does in the kernel.
+	TunnelWireGuardTUN = "wireguard-tun"
+
+	// TunnelUDP is a TUN device of several queues. A program that reads it sends its packets in UDP, and
 	// writes to it what it receives.
 	TunnelUDP = "tun"
 )
@@ -44,8 +49,9 @@ var tunnels = map[string]Tunnel{
 	TunnelIPIP:  {Overhead4: 20, Protocol: 4},
 	TunnelIP6:   {Overhead6: 40, Protocol: 41, ByRoute: true},
 
-	TunnelWireGuard: {Overhead4: 60, Overhead6: 80, Protocol: udp},
-	TunnelUDP:       {Overhead4: 28, Overhead6: 48, Protocol: udp, UserSpace: true},
+	TunnelWireGuard:    {Overhead4: 60, Overhead6: 80, Protocol: udp},
+	TunnelWireGuardTUN: {Overhead4: 60, Overhead6: 80, Protocol: udp, UserSpace: true},
+	TunnelUDP:          {Overhead4: 28, Overhead6: 48, Protocol: udp, UserSpace: true},
 }
 
 // Tunnels returns all kinds of tunnels.
@@ -61,7 +67,7 @@ func (l Link) IsTunnel() bool { return tunnels[l.Kind] != Tunnel{} }
 // Traffic returns what firewalls between the hosts know a tunnel's packets by.
 func (l Link) Traffic() string {
 	switch t := tunnels[l.Kind]; {
-	case l.Kind == TunnelWireGuard:
+	case l.IsWireGuard():
 		return fmt.Sprintf("UDP port %d", l.WireGuard.Port)
 	case l.Kind == TunnelUDP:
 		return fmt.Sprintf("UDP port %d", l.UDP.Local.Port())

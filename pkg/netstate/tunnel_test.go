@@ -11,6 +11,7 @@ func TestTrafficIsWhatFirewallsCallIt(t *testing.T) {
 		"IP protocol 4":  {Kind: TunnelIPIP},
 		"IP protocol 41": {Kind: TunnelIP6},
 		"UDP port 51820": {Kind: TunnelWireGuard, WireGuard: WireGuard{Port: 51820}},
+		"UDP port 51821": {Kind: TunnelWireGuardTUN, WireGuard: WireGuard{Port: 51821}},
 		"UDP port 8285":  {Kind: TunnelUDP, UDP: UDP{Local: netip.MustParseAddrPort("192.0.2.1:8285")}},
 		"device":         {Kind: "device"},
 		"":               {},

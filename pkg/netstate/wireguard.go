@@ -76,12 +76,21 @@ func PSKOf(secret [32]byte) PSK {
 	return PSK(max(1, binary.BigEndian.Uint64(sum[:])))
 }
 
-// WireGuard is what a wireguard device has beyond other links.
+// WireGuard is what a wireguard device has beyond other links. That of a program is zero
+// while none moves its packets.
 type WireGuard struct {
 	// Key refers to the private key: it is the public one that belongs to it.
 	Key  PublicKey
 	Port uint16 // it listens on
 }
+
+// PortInUse returns the error for a port that another program uses, with the fix.
+func (w WireGuard) PortInUse(err error) error {
+	return fmt.Errorf("%w: another program uses UDP port %d; find it with «ss -lun sport = %d», then stop it or give this network another ListenPort", err, w.Port, w.Port)
+}
+
+// IsWireGuard reports whether l is a wireguard device, of the kernel or of a program.
+func (l Link) IsWireGuard() bool { return l.Kind == TunnelWireGuard || l.Kind == TunnelWireGuardTUN }
 
 // WGPeer is a peer of a wireguard link.
 type WGPeer struct {

@@ -140,7 +140,7 @@ func (f *Fake) dump(scope netstate.Scope) []netstate.Object {
 	}
 	direct := func(link string) bool {
 		l, ok := f.state.Get(netstate.Link{Name: link}.Key())
-		return ok && own(link) && l.(netstate.Link).Kind == netstate.TunnelWireGuard
+		return ok && own(link) && l.(netstate.Link).IsWireGuard()
 	}
 	var out []netstate.Object
 	for o := range f.state.All() {

@@ -13,7 +13,7 @@ func (f *Fake) putWireGuard(o netstate.Object, by maker) error {
 	switch l, ok := f.link(netstate.LinkOf(o)); {
 	case !ok:
 		return syscall.ENODEV
-	case l.Kind != netstate.TunnelWireGuard:
+	case !l.IsWireGuard():
 		return syscall.EOPNOTSUPP
 	}
 	switch o := o.(type) {
