@@ -118,6 +118,9 @@ type HostFacts struct {
 	// SecondTunnel reports that a peer replaces its key, and KeepSecondTunnel that not all
 	// peers are known: one of them may do so.
 	SecondTunnel, KeepSecondTunnel bool
+	// KernelWireGuard reports whether the kernel has wireguard devices. It is nil if only a
+	// config is checked.
+	KernelWireGuard func() bool
 	// Prepare returns the output of a command that prepares this host. It runs the command
 	// once; until that has ended well, its error wraps netstate.ErrUnfinished. It is nil if
 	// only a config is checked.

@@ -54,6 +54,9 @@ type Options struct {
 	// given. Both are nil where no backend needs them.
 	Keys   Keys
 	AddPSK func(key string) error
+	// KernelWireGuard reports whether the kernel has wireguard devices. Its answer does not
+	// change. It is nil where no backend needs it.
+	KernelWireGuard func() bool
 	// Unfiltered is the setting because of which Firewall writes no rules, or "" if it
 	// writes them.
 	Unfiltered string

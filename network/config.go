@@ -181,7 +181,7 @@ func (a *Agent) makeBackendWith(cfg subnet.Config, known backend.Checksums, prep
 	if factory == nil {
 		return nil, UnknownBackend(cfg, a.Backends)
 	}
-	h := backend.HostFacts{NodeID: a.Node.ID, Checksums: known, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published(), Prepare: prepare}
+	h := backend.HostFacts{NodeID: a.Node.ID, Checksums: known, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published(), KernelWireGuard: a.KernelWireGuard, Prepare: prepare}
 	if a.Keys != nil {
 		h.WireGuardKeys = func() (backend.WireGuardKeys, error) {
 			s, err := a.Keys.State(a.Node.Instance)

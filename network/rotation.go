@@ -95,7 +95,7 @@ func (a *Agent) rotationView() (v rotationView) {
 // wireguardLinks returns the names of the wireguard devices among objects.
 func wireguardLinks(objects []netstate.Object) (links []string) {
 	for _, o := range objects {
-		if l, isLink := o.(netstate.Link); isLink && l.Kind == netstate.TunnelWireGuard {
+		if l, isLink := o.(netstate.Link); isLink && l.IsWireGuard() {
 			links = append(links, l.Name)
 		}
 	}

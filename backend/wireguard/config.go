@@ -17,6 +17,13 @@ const (
 	overIPv6 = "ipv6"     // one device, over IPv6
 )
 
+// The implementations.
+const (
+	automatic = "auto"      // the kernel's if it has one, otherwise userspace
+	inKernel  = "kernel"    // the kernel's
+	userSpace = "userspace" // a program behind a TUN device
+)
+
 // outer has the family of the packets on the wire, in the modes that require one.
 var outer = map[string]subnet.Family{overIPv4: subnet.IPv4, overIPv6: subnet.IPv6}
 
@@ -28,6 +35,7 @@ type config struct {
 	MTU                         int    // of the packets on the wire; 0: the device's
 	PersistentKeepaliveInterval uint16 // seconds; 0: never
 	PSK                         string // never the key itself
+	Implementation              string // kernel or userspace; auto only if a config is checked
 	Strict                      bool   // packets for the network leave through the tunnel or not at all
 	KeyDays                     int    // after which a node replaces its key; 0: never
 }
@@ -37,7 +45,7 @@ const longestKeyDays = 3650
 
 // parse returns the config, and its preshared key.
 func parse(cfg subnet.Config) (c config, psk presharedKey, err error) {
-	c = config{Mode: separate, ListenPort: 51820, ListenPortV6: 51821, Strict: true}
+	c = config{Mode: separate, ListenPort: 51820, ListenPortV6: 51821, Implementation: automatic, Strict: true}
 	if err := cfg.Backend.Decode(&c); err != nil {
 		return config{}, presharedKey{}, err
 	}
@@ -53,6 +61,14 @@ func parse(cfg subnet.Config) (c config, psk presharedKey, err error) {
 		return config{}, presharedKey{}, &subnet.ConfigError{
 			Key: "Backend.Mode", Value: fmt.Sprintf("%.80q", c.Mode), Why: "unknown value",
 			Fix: `set it to "separate", "auto", "ipv4" or "ipv6", or leave it out for separate`,
+		}
+	}
+	switch c.Implementation {
+	case automatic, inKernel, userSpace:
+	default:
+		return config{}, presharedKey{}, &subnet.ConfigError{
+			Key: "Backend.Implementation", Value: fmt.Sprintf("%.80q", c.Implementation), Why: "unknown value",
+			Fix: `set it to "kernel" or "userspace", or leave it out for the kernel's where there is one`,
 		}
 	}
 	if over, ok := outer[c.Mode]; ok && !cfg.Pools[over].IsValid() {

@@ -46,7 +46,7 @@ func (b wireguard) secondDevices() (second backend.Devices) {
 func (b wireguard) hasSecond() bool {
 	for _, t := range b.host.Tunnels {
 		for f := range subnet.Families {
-			if t.Kind == netstate.TunnelWireGuard && t.Name == b.secondName(subnet.Family(f)) {
+			if t.IsWireGuard() && t.Name == b.secondName(subnet.Family(f)) {
 				return true
 			}
 		}

@@ -35,6 +35,12 @@ func New(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
 	if b.config, b.psk, err = parse(cfg); err != nil {
 		return nil, err
 	}
+	if b.config.Implementation == automatic && host.KernelWireGuard != nil {
+		b.config.Implementation = userSpace
+		if host.KernelWireGuard() {
+			b.config.Implementation = inKernel
+		}
+	}
 	if host.WireGuardKeys != nil {
 		if b.keys, err = host.WireGuardKeys(); err != nil {
 			return nil, err
@@ -68,6 +74,9 @@ func (b wireguard) device(f subnet.Family) netstate.Link {
 	want := netstate.Link{
 		Name: names[f][0], Kind: netstate.TunnelWireGuard, Group: netstate.Mark, Up: true, MTU: backend.OuterMTU(b.config.MTU, b.host.MTU()) - overhead,
 		WireGuard: netstate.WireGuard{Key: b.keys.Device, Port: port},
+	}
+	if b.config.Implementation == userSpace {
+		want.Kind = netstate.TunnelWireGuardTUN
 	}
 	for _, t := range b.host.Tunnels {
 		if t.Kind == want.Kind && t.Name == want.Name {

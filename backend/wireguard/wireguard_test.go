@@ -75,6 +75,42 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// TestImplementationIsTheKindOfDevice checks who moves the packets, by whether the kernel
+// could.
+func TestImplementationIsTheKindOfDevice(t *testing.T) {
+	const kernel, tun = netstate.TunnelWireGuard, netstate.TunnelWireGuardTUN
+	for _, c := range []struct {
+		keys       string
+		able       bool
+		kind, says string
+	}{
+		{"", true, kernel, inKernel},
+		{"", false, tun, userSpace},
+		{`, "Implementation": "auto"`, false, tun, userSpace},
+		{`, "Implementation": "kernel"`, false, kernel, inKernel},
+		{`, "Implementation": "userspace"`, true, tun, userSpace},
+	} {
+		h := host(t)
+		h.KernelWireGuard = func() bool { return c.able }
+		b := backendtest.New(t, New, backendtest.Config(t, Type, backendtest.Dual, c.keys), h)
+		if got := b.Settings().(config).Implementation; got != c.says {
+			t.Errorf("%q, able %t: it says %q", c.keys, c.able, got)
+		}
+		own := backendtest.Lease(t, "10.5.1.0-24&fd00:5:0:1::-64", b.Publish())
+		devices := 0
+		for _, o := range b.Host(own) {
+			if l, ok := o.(netstate.Link); ok {
+				if devices++; l.Kind != c.kind {
+					t.Errorf("%q, able %t: %s", c.keys, c.able, l)
+				}
+			}
+		}
+		if devices != 2 {
+			t.Errorf("%d devices", devices)
+		}
+	}
+}
+
 // TestPublishedDataIsFlannels compares what is published with flannel's bytes.
 func TestPublishedDataIsFlannels(t *testing.T) {
 	b := backendtest.New(t, New, backendtest.Config(t, Type, backendtest.Dual, ""), host(t))
