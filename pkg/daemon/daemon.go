@@ -18,6 +18,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/dataplane"
 	"github.com/tulle-net/tulle/pkg/dataplane/links"
 	"github.com/tulle-net/tulle/pkg/dataplane/udp"
+	"github.com/tulle-net/tulle/pkg/dataplane/wireguard"
 	"github.com/tulle-net/tulle/pkg/keepfile"
 	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/options"
@@ -77,10 +78,12 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	k.UseSecrets(keys)
 	packets := udp.New()
 	defer packets.CloseAll()
+	tunnels := newWireGuardPrograms(o, version, keys)
+	defer tunnels.Leave()
 	responder := newResponder(o.Probes)
 	defer responder.Close()
 	commands, prepared := newRunner(o)
-	agent := newAgent(o, store, k, packets, commands, keys, backends, responder, pages.limit, poke)
+	agent := newAgent(o, store, k, packets, tunnels, commands, keys, backends, responder, pages.limit, poke)
 	agent.Prepare, agent.Prepared = commands.Prepare, prepared
 	// The socket has a keeper of its own: its failures make no node unready.
 	socket := keepfile.New(budget.New().Files())
@@ -113,11 +116,11 @@ func serveReports(ctx context.Context, running *sync.WaitGroup, r reporter) {
 }
 
 // newAgent returns the agent of this node. It calls changed whenever its state changes.
-func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, packets *udp.Engine, commands *runner.Runner, keys *wgkey.Store, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
+func newAgent(o options.Options, store nodeStore, k *kernel.Kernel, packets *udp.Engine, tunnels *wireguard.Engine, commands *runner.Runner, keys *wgkey.Store, backends map[string]backend.Factory, responder *probe.Responder, trim, changed func()) *network.Agent {
 	healing := budget.New()
 	return network.New(network.Options{
-		Store: store, Kernel: plane{dataplane.New(links.New(k, packets), commands), k}, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
-		Backends: backends, Keys: keys, AddPSK: func(key string) error { _, err := keys.AddPSK(key); return err }, Sessions: k.Sessions,
+		Store: store, Kernel: plane{dataplane.New(links.New(links.New(k, packets), tunnels), commands), k}, Healing: healing.Kernel(), Files: keepfile.New(budget.New().Files()),
+		Backends: backends, Keys: keys, AddPSK: func(key string) error { _, err := keys.AddPSK(key); return err }, KernelWireGuard: kernelWireGuard(k), Sessions: sessions{k, tunnels}.read,
 		Node: store.node, Identity: store.identity, Presence: store.presence, Lives: store.asks(),
 		LeaseEnds: func() time.Time { return store.Status().LeaseEnds },
 		Uplinks:   store.uplinks, Hints: store.hints(o.Uplink),

@@ -1,60 +1,27 @@
 package main
 
 import (
-	"strings"
-
+	"github.com/tulle-net/tulle/pkg/companion"
+	"github.com/tulle-net/tulle/pkg/companion/program"
 	"github.com/tulle-net/tulle/pkg/etcdprocess"
 	"github.com/tulle-net/tulle/pkg/flags"
 )
 
-// command is what tulle-etcd does.
-type command int
-
-const (
-	runIt command = iota
-	stopIt
-	showVersion
-	showManPage
-	showCompletion
-)
-
-// commandLine is what flags and variables say.
-type commandLine struct {
-	settings etcdprocess.Settings
-	command  command
-	shell    string // of showCompletion
-}
-
-// program returns tulle-etcd's command line, which sets c.
-func (c *commandLine) program() flags.Program {
-	const group = "Flags"
-	to := func(what command) func(string) error {
-		return func(string) error { c.command = what; return nil }
-	}
-	return flags.Program{
-		Name:     "tulle-etcd",
-		About:    "tulle-etcd runs an etcd of one member, which tulled --etcd-embedded starts and uses.",
-		Prefixes: []string{etcdprocess.Prefix},
-		Example:  "data-dir",
-		Commands: []flags.Command{
-			{Value: "[flags]", About: "run; stop with SIGTERM"},
-			{Name: "stop", About: "stop the one that runs on --data-dir, and wait for its end", Set: to(stopIt)},
-			{Name: "version", About: "print the version", Set: to(showVersion)},
-			{Name: "man", About: "print the manual page", Set: to(showManPage)},
-			{Name: "completion", Value: "SHELL", About: "print completions for bash, zsh or fish", Choices: flags.Shells(), Set: c.complete},
+// commandLine returns tulle-etcd's command line, which sets s.
+func commandLine(s *etcdprocess.Settings) *program.CommandLine {
+	return &program.CommandLine{
+		Program: flags.Program{
+			Name:     "tulle-etcd",
+			About:    "tulle-etcd runs an etcd of one member, which tulled --etcd-embedded starts and uses.",
+			Prefixes: []string{etcdprocess.Prefix},
+			Example:  "data-dir",
+			Flags:    s.Flags(program.Group),
+			Manual:   manual,
 		},
-		Flags:  append(c.settings.Flags(group), flags.Help.In(group), flags.Version.In(group)),
-		Manual: manual,
+		Runs: "run; stop with SIGTERM", Version: version,
+		Spec: func() companion.Spec { return s.Spec("") },
+		Job:  func() program.Job { return job(*s) },
 	}
-}
-
-// complete sets the shell that completions are for.
-func (c *commandLine) complete(shell string) error {
-	if shell == "" {
-		return &flags.Error{Why: "completion needs a shell", Fix: "use one of " + strings.Join(flags.Shells(), ", ")}
-	}
-	c.command, c.shell = showCompletion, shell
-	return nil
 }
 
 var manual = flags.Manual{

@@ -43,8 +43,8 @@ func newSettings(t *testing.T, scheme string) etcdprocess.Settings {
 	}
 }
 
-// program runs the program with arguments, which ends with the test.
-func program(t *testing.T, variables []string, args ...string) *kerneltest.Process {
+// execute runs the program with arguments, which ends with the test.
+func execute(t *testing.T, variables []string, args ...string) *kerneltest.Process {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -57,7 +57,7 @@ func program(t *testing.T, variables []string, args ...string) *kerneltest.Proce
 
 func launch(t *testing.T, s etcdprocess.Settings) *kerneltest.Process {
 	t.Helper()
-	return program(t, nil, s.Arguments()...)
+	return execute(t, nil, s.Arguments()...)
 }
 
 // awaitState waits until a process says that it is in a state.
@@ -133,9 +133,9 @@ func TestStopCommand(t *testing.T) {
 	s := newSettings(t, "http")
 	p := launch(t, s)
 	awaitState(t, p, s, companion.Running)
-	wantEnd(t, program(t, nil, "stop", "--data-dir="+s.Dir), 0, fmt.Sprintf("stopped tulle-etcd, process %d\n", p.PID()))
+	wantEnd(t, execute(t, nil, "stop", "--data-dir="+s.Dir), 0, fmt.Sprintf("stopped tulle-etcd, process %d\n", p.PID()))
 	wantEnd(t, p, 0, "Stopping etcd")
-	wantEnd(t, program(t, []string{"TULLE_ETCD_DATA_DIR=" + s.Dir}, "stop"), 0, "no tulle-etcd runs on "+s.Dir)
+	wantEnd(t, execute(t, []string{"TULLE_ETCD_DATA_DIR=" + s.Dir}, "stop"), 0, "no tulle-etcd runs on "+s.Dir)
 }
 
 // A process that cannot start reports the reason to its parent, and ends.
@@ -168,7 +168,7 @@ func TestCommandLine(t *testing.T) {
 		"version": "devel", "--version --data-dir=x": "devel", "--help": "Usage:", "stop --help": "Usage:",
 		"man": ".TH TULLE\\-ETCD 8", "completion bash": "# bash completion for tulle-etcd", "completion fish": "__tulle_etcd_needs_command",
 	} {
-		wantEnd(t, program(t, nil, strings.Fields(args)...), 0, want)
+		wantEnd(t, execute(t, nil, strings.Fields(args)...), 0, want)
 	}
 	for args, want := range map[string]string{
 		"stopp":                             `unknown command "stopp"; did you mean "stop"?`,
@@ -185,7 +185,7 @@ func TestCommandLine(t *testing.T) {
 		if strings.HasPrefix(args, "--listen") {
 			args += " --data-dir=" + t.TempDir()
 		}
-		p := program(t, nil, strings.Fields(args)...)
+		p := execute(t, nil, strings.Fields(args)...)
 		wantEnd(t, p, 1, want)
 	}
 }
@@ -213,7 +213,7 @@ func TestTellsSystemd(t *testing.T) {
 		}
 	}
 	s := newSettings(t, "http")
-	p := program(t, []string{"NOTIFY_SOCKET=" + path}, s.Arguments()...)
+	p := execute(t, []string{"NOTIFY_SOCKET=" + path}, s.Arguments()...)
 	hear("READY=1")
 	awaitState(t, p, s, companion.Running)
 	c, _, err := companion.Dial(t.Context(), s.Dir)

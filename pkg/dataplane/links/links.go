@@ -18,7 +18,8 @@ type Engine interface {
 	// Open begins to move the packets of a link whose device exists, as the link says from
 	// now on.
 	Open(l netstate.Link) error
-	// Close ends that, and drops what the engine holds of the link. The device stays.
+	// Close ends that, and drops what the engine holds of the link. The device stays. Close
+	// does nothing if the engine does not serve the link.
 	Close(link string)
 	// Apply carries out the steps of a plan on objects that are no links.
 	Apply(p netstate.Plan) netstate.Failures
@@ -74,6 +75,12 @@ func (p *Plane) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Obje
 
 // Apply carries out a plan in its order.
 func (p *Plane) Apply(ctx context.Context, plan netstate.Plan) error {
+	for _, op := range plan {
+		// A link that becomes one of another kind needs the ports that its program has.
+		if l, ok := op.Object.(netstate.Link); ok && !p.engine.Serves(l) {
+			p.engine.Close(l.Name)
+		}
+	}
 	if !p.concerns(plan) {
 		return p.Kernel.Apply(ctx, plan)
 	}

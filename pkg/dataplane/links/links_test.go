@@ -66,7 +66,9 @@ func (e *fakeEngine) Open(l netstate.Link) error {
 func (e *fakeEngine) Close(link string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.calls = append(e.calls, "close "+link)
+	if _, served := e.open[link]; served {
+		e.calls = append(e.calls, "close "+link)
+	}
 	delete(e.open, link)
 }
 
@@ -144,6 +146,29 @@ func TestEachGetsItsOwn(t *testing.T) {
 	}
 	if left := plan(t, p, netstate.Of(other)); len(left) > 0 || len(e.calls) == 0 || e.calls[len(e.calls)-1] != "close tulle.udp" {
 		t.Errorf("the engine did %q, and still to do is\n%s", e.calls, left)
+	}
+}
+
+// TestLinkOfAnotherKindIsFree makes a link of the kernel's of one that the engine serves.
+func TestLinkOfAnotherKindIsFree(t *testing.T) {
+	p, k, e := newPlane()
+	if err := p.Apply(t.Context(), plan(t, p, netstate.Of(link))); err != nil {
+		t.Fatal(err)
+	}
+	became := other
+	became.Name = link.Name
+	k.SetHooks(kerneltest.Hooks{BeforeApply: func(netstate.Plan) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if len(e.open) > 0 {
+			t.Error("the engine still serves the link when the kernel changes it")
+		}
+	}})
+	if err := p.Apply(t.Context(), plan(t, p, netstate.Of(became))); err != nil {
+		t.Fatal(err)
+	}
+	if !k.Has(became) || len(e.open) > 0 {
+		t.Errorf("the kernel has\n%s, and the engine %v", k.Snapshot(), e.open)
 	}
 }
 

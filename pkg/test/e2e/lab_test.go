@@ -26,7 +26,7 @@ import (
 const module = "github.com/tulle-net/tulle"
 
 // tulled is the daemon under test: this tree's, built with the race detector. The
-// program tulle-etcd is beside it.
+// programs tulle-etcd and tulle-wireguard are beside it.
 var tulled clustertest.Command
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	for name, source := range map[string]string{"tulled": module, "tulle-etcd": module + "/pkg/cmd/tulle-etcd"} {
+	for name, source := range map[string]string{"tulled": module, "tulle-etcd": module + "/pkg/cmd/tulle-etcd", "tulle-wireguard": module + "/pkg/cmd/tulle-wireguard"} {
 		if out, err := exec.Command("go", "build", "-race", "-o", filepath.Join(dir, name), source).CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build %s: %v: %s", name, err, out)
 			return 1
