@@ -1,12 +1,9 @@
 package kernel
 
 import (
-	"fmt"
 	"sync"
 	"syscall"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,7 +17,6 @@ type Kernel struct {
 
 	mu        sync.Mutex // guards what follows
 	conn      *conn
-	links     *netlink.Handle
 	wireguard wireguard
 }
 
@@ -31,21 +27,11 @@ func New(path string) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kernel{namespace: path, silent: newSilent(), conn: c}
-	err = inNamespace(path, func() error {
-		k.links, err = netlink.NewHandleAt(netns.None(), unix.NETLINK_ROUTE)
-		return err
-	})
-	if err != nil {
-		c.close()
-		return nil, fmt.Errorf("open netlink handle: %w", err)
-	}
-	return k, nil
+	return &Kernel{namespace: path, silent: newSilent(), conn: c}, nil
 }
 
 // Close releases the sockets. Dump and Apply must not run at the same time.
 func (k *Kernel) Close() {
 	k.conn.close()
-	k.links.Close()
 	k.wireguard.close()
 }

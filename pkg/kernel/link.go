@@ -3,10 +3,8 @@ package kernel
 import (
 	"errors"
 	"fmt"
-	"net"
 	"syscall"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -55,61 +53,6 @@ func (k *Kernel) link(name string) (netstate.Link, int, error) {
 		}
 	})
 	return l, index, err
-}
-
-func (k *Kernel) createLink(l netstate.Link) error {
-	if netstate.TunnelOf(l.Kind).UserSpace {
-		return k.createTUN(l)
-	}
-	lower := 0
-	if l.Lower != "" {
-		var err error
-		if lower, err = k.conn.index(l.Lower); err != nil {
-			return err
-		}
-	}
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.Group = l.Name, l.MTU, l.Group
-	if l.Up {
-		attrs.Flags = net.FlagUp
-	}
-	device := deviceOf(l, attrs, lower)
-	if device == nil {
-		return fmt.Errorf("link %s: cannot create a device of type %q", l.Name, l.Kind)
-	}
-	err := k.links.LinkAdd(device)
-	switch {
-	case errors.Is(err, syscall.EEXIST) && netstate.TunnelOf(l.Kind).Frames:
-		return fmt.Errorf("%w: another device has VNI %d on port %d; find it with «ip -d link show type %s», then delete it or give this network another VNI or Port", err, l.VXLAN.VNI, l.VXLAN.Port, l.Kind)
-	case errors.Is(err, syscall.EEXIST) && l.ByRoute:
-		return fmt.Errorf("%w: a host can have one external device of type %s, and another device is that; find it with «ip -d link show type %s» (it says external) and delete it", err, l.Kind, l.Kind)
-	case errors.Is(err, syscall.EOPNOTSUPP):
-		return fmt.Errorf("%w: the kernel does not support %s devices; load or install its module", err, l.Kind)
-	}
-	return err
-}
-
-// deviceOf returns the netlink library's device for l, on the device of index lower,
-// or nil for a kind that is no tunnel.
-func deviceOf(l netstate.Link, attrs netlink.LinkAttrs, lower int) netlink.Link {
-	local := net.IP(l.Local.AsSlice())
-	switch l.Kind {
-	case netstate.TunnelVXLAN:
-		// If the creation sets no MAC, udev may choose one.
-		attrs.HardwareAddr = l.MAC[:]
-		return &netlink.Vxlan{
-			LinkAttrs: attrs, VxlanId: int(l.VXLAN.VNI), Port: int(l.VXLAN.Port),
-			SrcAddr: local, VtepDevIndex: lower,
-			Learning: l.VXLAN.Learning, GBP: l.VXLAN.GBP,
-		}
-	case netstate.TunnelIPIP:
-		return &netlink.Iptun{LinkAttrs: attrs, Local: local, Link: uint32(lower), PMtuDisc: 1}
-	case netstate.TunnelIP6:
-		return &netlink.Ip6tnl{LinkAttrs: attrs, Local: local, Link: uint32(lower), FlowBased: l.ByRoute}
-	case netstate.TunnelWireGuard:
-		return &netlink.Wireguard{LinkAttrs: attrs}
-	}
-	return nil
 }
 
 // changeLink changes what a living device allows, and only what differs: even an

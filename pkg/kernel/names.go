@@ -54,16 +54,25 @@ func (c *conn) names() (names, error) {
 
 // index returns the present index of the link called name.
 func (c *conn) index(name string) (int, error) {
+	body, err := c.findLink(name, skipStats)
+	if err != nil {
+		return 0, err
+	}
+	index, _ := linkName(body)
+	return index, nil
+}
+
+// findLink returns the message of the link called name, until the next receive.
+func (c *conn) findLink(name string, mask uint32) ([]byte, error) {
 	c.out.reset()
 	c.out.begin(unix.RTM_GETLINK, 0, c.nextSeq())
 	c.out.buf = append(c.out.buf, make([]byte, unix.SizeofIfInfomsg)...)
 	c.out.attrString(unix.IFLA_IFNAME, name)
-	c.out.attrUint32(unix.IFLA_EXT_MASK, skipStats)
+	c.out.attrUint32(unix.IFLA_EXT_MASK, mask)
 	c.out.end()
 	body, err := c.ask(unix.RTM_NEWLINK)
 	if err != nil {
-		return 0, fmt.Errorf("find link %s: %w", name, err)
+		return nil, fmt.Errorf("find link %s: %w", name, err)
 	}
-	index, _ := linkName(body)
-	return index, nil
+	return body, nil
 }

@@ -19,10 +19,14 @@ func (k *Kernel) Sessions(ctx context.Context, links []string) (netstate.Session
 	defer k.mu.Unlock()
 	var all netstate.Sessions
 	for _, name := range links {
-		l, err := k.links.LinkByName(name)
-		if missing := (netlink.LinkNotFoundError{}); errors.As(err, &missing) {
+		body, err := k.conn.findLink(name, 0)
+		if errors.Is(err, syscall.ENODEV) {
 			continue
 		}
+		if err != nil {
+			return netstate.Sessions{}, err
+		}
+		l, err := netlink.LinkDeserialize(nil, body)
 		if err != nil {
 			return netstate.Sessions{}, fmt.Errorf("read link %s: %w", name, err)
 		}
