@@ -27,7 +27,7 @@ func release(t *testing.T, version string, arches ...string) string {
 		put(t, filepath.Join(folder, strings.TrimSuffix(top, "/")+".tar.gz"),
 			top+"LICENSE", "licence", top+"cni/README.md", "of plugins", top+"cni/bridge", "bridge for "+arch, top+"cni/host-local", "host-local",
 			top+"cni/loopback", "loopback", top+"cni/portmap", "portmap", top+"systemd/tulled", "a unit",
-			top+"tulled", "binary for "+arch, top+"tulle-etcd", "etcd for "+arch, top+"tulle-controller", "controller for "+arch)
+			top+"tulled", "binary for "+arch, top+"tulle-etcd", "etcd for "+arch, top+"tulle-wireguard", "wireguard for "+arch, top+"tulle-controller", "controller for "+arch)
 	}
 	return folder
 }
@@ -175,7 +175,7 @@ func (r *reader) image(d descriptor) {
 	}
 	want := map[string]string{
 		"LICENSE 644": "licence", "tulled 755": "binary for " + d.Platform.Architecture, "tulle-etcd 755": "etcd for " + d.Platform.Architecture,
-		"tulle-controller 755": "controller for " + d.Platform.Architecture, "cni/ 755": "", "cni/README.md 644": "of plugins",
+		"tulle-wireguard 755": "wireguard for " + d.Platform.Architecture, "tulle-controller 755": "controller for " + d.Platform.Architecture, "cni/ 755": "", "cni/README.md 644": "of plugins",
 		"cni/bridge 755": "bridge for " + d.Platform.Architecture, "cni/host-local 755": "host-local", "cni/loopback 755": "loopback", "cni/portmap 755": "portmap",
 	}
 	got := make(map[string]string)

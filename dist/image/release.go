@@ -65,7 +65,7 @@ type file struct {
 // files returns the files of the archive that belong into an image.
 func (a archive) files() ([]file, error) {
 	wanted := []file{{name: "LICENSE", mode: 0o644}, {name: "tulled", mode: 0o755}, {name: "tulle-etcd", mode: 0o755},
-		{name: "tulle-controller", mode: 0o755}, {name: "cni/README.md", mode: 0o644}}
+		{name: "tulle-wireguard", mode: 0o755}, {name: "tulle-controller", mode: 0o755}, {name: "cni/README.md", mode: 0o644}}
 	for _, plugin := range plugins {
 		wanted = append(wanted, file{name: "cni/" + plugin, mode: 0o755})
 	}

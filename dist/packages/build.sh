@@ -25,14 +25,14 @@ export BINARIES
 mkdir "$BINARIES"
 go build -o "$temporary/nfpm" github.com/goreleaser/nfpm/v2/cmd/nfpm
 # -buildvcs=false, because Go would write in facts that differ between clones.
-CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go -C ../.. build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$BINARIES/" . ./pkg/cmd/tulle-etcd ./pkg/cmd/tulle-controller
+CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go -C ../.. build -tags grpcnotrace -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$BINARIES/" . ./pkg/cmd/tulle-etcd ./pkg/cmd/tulle-wireguard ./pkg/cmd/tulle-controller
 # Programs for this machine write the man pages and the completions for any package.
 EXTRAS=$temporary/extras
 export EXTRAS
 mkdir "$temporary/native" "$EXTRAS"
-CGO_ENABLED=0 go -C ../.. build -buildvcs=false -o "$temporary/native/" . ./pkg/cmd/tulle-etcd ./pkg/cmd/tulle-controller
+CGO_ENABLED=0 go -C ../.. build -buildvcs=false -o "$temporary/native/" . ./pkg/cmd/tulle-etcd ./pkg/cmd/tulle-wireguard ./pkg/cmd/tulle-controller
 mv "$temporary/native/tulle" "$temporary/native/tulled"
-for program in tulled tulle-etcd tulle-controller; do
+for program in tulled tulle-etcd tulle-wireguard tulle-controller; do
 	"$temporary/native/$program" man | gzip -9n >"$EXTRAS/$program.8.gz"
 	"$temporary/native/$program" completion bash >"$EXTRAS/$program.bash"
 done

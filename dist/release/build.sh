@@ -34,7 +34,7 @@ export GOTOOLCHAIN="go$go_version" GOFLAGS='-mod=readonly -tags=grpcnotrace' GOW
 
 # programs builds the programs for a processor.
 programs() {
-	GOARCH=$1 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$2/" . ./pkg/cmd/tulle-etcd ./pkg/cmd/tulle-controller
+	GOARCH=$1 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o "$2/" . ./pkg/cmd/tulle-etcd ./pkg/cmd/tulle-wireguard ./pkg/cmd/tulle-controller
 	mv "$2/tulle" "$2/tulled"
 }
 
@@ -56,7 +56,7 @@ native=$temporary/native
 host=$(go env GOHOSTARCH)
 mkdir -p "$common/completions" "$native"
 programs "$host" "$native"
-for program in tulled tulle-etcd tulle-controller; do
+for program in tulled tulle-etcd tulle-wireguard tulle-controller; do
 	env -i "$native/$program" man >"$common/$program.8"
 	env -i "$native/$program" completion bash >"$common/completions/$program"
 	env -i "$native/$program" completion zsh >"$common/completions/_$program"

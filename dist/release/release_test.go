@@ -44,7 +44,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	name := "tulle-" + version + "-linux-" + runtime.GOARCH
 	files := unpack(t, filepath.Join(folder, name+".tar.gz"), name+"/")
 	want := make(map[string]string)
-	for _, name := range []string{"tulled", "tulle-etcd", "tulle-controller"} {
+	for _, name := range []string{"tulled", "tulle-etcd", "tulle-wireguard", "tulle-controller"} {
 		program := install(t, files, name)
 		if out := output(t, program, "version"); out != version+"\n" {
 			t.Errorf("%s version: %s", name, out)
@@ -57,7 +57,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	}
 	for path, source := range map[string]string{
 		"LICENSE": "../../LICENSE", "README.md": "../../README.md",
-		"systemd/tulled.service": "../systemd/tulled.service", "systemd/tulle-etcd.service": "../systemd/tulle-etcd.service",
+		"systemd/tulled.service": "../systemd/tulled.service", "systemd/tulle-etcd.service": "../systemd/tulle-etcd.service", "systemd/tulle-wireguard@.service": "../systemd/tulle-wireguard@.service",
 		"systemd/tulle-controller.service": "../systemd/tulle-controller.service", "systemd/tulle-controller.default": "../systemd/tulle-controller.default", "docker/mk-docker-opts.sh": "../docker/mk-docker-opts.sh",
 		"prometheus/tulle.rules.yml": "../prometheus/tulle.rules.yml", "prometheus/tulle-controller.rules.yml": "../prometheus/tulle-controller.rules.yml",
 		"grafana/tulle.json": "../grafana/tulle.json",
@@ -84,7 +84,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 		}
 	}
 
-	for program, most := range map[string]int{"tulled": 22e6, "tulle-controller": 40e6} {
+	for program, most := range map[string]int{"tulled": 22e6, "tulle-wireguard": 6e6, "tulle-controller": 40e6} {
 		if n := len(files[program]); n > most {
 			t.Errorf("%s has %d bytes, more than %d; go tool nm -size -sort size shows what is new", program, n, most)
 		}
@@ -103,7 +103,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"tulled", "tulle-etcd", "tulle-controller", "cni/bridge"} {
+	for _, name := range []string{"tulled", "tulle-etcd", "tulle-wireguard", "tulle-controller", "cni/bridge"} {
 		if strings.Contains(files[name], root+"/") {
 			t.Errorf("%s names the folder that it was built in", name)
 		}

@@ -91,6 +91,9 @@ func contents(t *testing.T, b built) {
 	for path, want := range map[string]string{
 		"/usr/bin/tulled":                                                       "-rwxr-xr-x root/root",
 		"/usr/bin/tulle-etcd":                                                   "-rwxr-xr-x root/root",
+		"/usr/bin/tulle-wireguard":                                              "-rwxr-xr-x root/root",
+		"/usr/share/man/man8/tulle-wireguard.8.gz":                              "-rw-r--r-- root/root",
+		"/usr/lib/systemd/system/tulle-wireguard@.service":                      "-rw-r--r-- root/root",
 		"/usr/bin/tulle-controller":                                             "-rwxr-xr-x root/root",
 		"/usr/share/man/man8/tulle-controller.8.gz":                             "-rw-r--r-- root/root",
 		"/usr/share/bash-completion/completions/tulle-controller":               "-rw-r--r-- root/root",
