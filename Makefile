@@ -46,7 +46,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-capi test-cloud soak soak-udp soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-traffic bench-heal bench-kube bench-controller bench-cloud bench-network deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-capi test-cloud soak soak-udp soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-traffic bench-wireguard bench-heal bench-kube bench-controller bench-cloud bench-network deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd, bin/tulle-wireguard and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -172,6 +172,10 @@ bench-flannel: root go flannel-deps ## whole daemons from their start, tulled an
 bench-traffic: root go flannel-deps ## what tunnels carry between two hosts, with the processors that takes: udp, flanneld's udp, vxlan, ipip, host-gw and no network in turns (TRAFFIC=1s, ROUNDS=3)
 	go test -c -o bin/e2e.test ./pkg/test/e2e
 	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestBenchTraffic$$' -test.timeout 60m -traffic $(TRAFFIC) -traffic-rounds $(ROUNDS)
+
+bench-wireguard: root go deps ## WireGuard in user space between two hosts, beside wireguard-go by itself (TRAFFIC=1s, ROUNDS=3)
+	go test -c -o bin/e2e.test ./pkg/test/e2e
+	cd pkg/test/e2e && ../../../bin/e2e.test -test.run '^TestBenchWireGuard$$' -test.timeout 60m -wireguard $(TRAFFIC) -traffic-rounds $(ROUNDS)
 
 bench-heal: root go deps ## what is lost while another program keeps changing things, by thing and rate (HEAL='route deleted', HEAL_SLOW=1m)
 	go test -c -o bin/e2e.test ./pkg/test/e2e

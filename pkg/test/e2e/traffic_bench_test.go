@@ -81,7 +81,15 @@ func TestBenchTraffic(t *testing.T) {
 // tunnel returns the path between pods on two hosts of a network of its own.
 func tunnel(t *testing.T, backend string, program clustertest.Command, ready string) *path {
 	t.Helper()
-	w := newWorld(t, 2, 1, fmt.Sprintf(`{"Network": "10.5.0.0/16", "EnableNFTables": true, "Backend": {"Type": %q}}`, backend))
+	_, p := tunnelOf(t, fmt.Sprintf(`{"Type": %q}`, backend), program, ready)
+	p.name = backend
+	return p
+}
+
+// tunnelOf returns the same for a backend with keys, and the network.
+func tunnelOf(t *testing.T, backend string, program clustertest.Command, ready string) (*world, *path) {
+	t.Helper()
+	w := newWorld(t, 2, 1, fmt.Sprintf(`{"Network": "10.5.0.0/16", "EnableNFTables": true, "Backend": %s}`, backend))
 	for _, h := range w.Hosts {
 		flags := []string{"--etcd-endpoints=" + strings.Join(w.etcd.Endpoints(), ","), "--subnet-file=" + h.SubnetFile}
 		if ready != "Running backend" {
@@ -93,7 +101,7 @@ func tunnel(t *testing.T, backend string, program clustertest.Command, ready str
 	}
 	w.Matrix()
 	from, to := w.Hosts[0].Pods[0], w.Hosts[1].Pods[0]
-	return &path{name: backend, from: from.NS, to: to.NS, address: to.Addr[0].String()}
+	return w, &path{from: from.NS, to: to.NS, address: to.Addr[0].String()}
 }
 
 // hosts returns the path between two hosts, without any tunnel.
