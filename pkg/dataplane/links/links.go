@@ -21,6 +21,9 @@ type Engine interface {
 	// Close ends that, and drops what the engine holds of the link. The device stays. Close
 	// does nothing if the engine does not serve the link.
 	Close(link string)
+	// Prune ends that for links whose devices are gone. has reports whether the kernel showed
+	// a link.
+	Prune(has func(link string) bool)
 	// Apply carries out the steps of a plan on objects that are no links.
 	Apply(p netstate.Plan) netstate.Failures
 	// Dump returns a link of the kernel with what the engine knows of it, and the objects
@@ -63,13 +66,16 @@ func (p *Plane) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Obje
 	if err != nil {
 		return nil, err
 	}
+	there := make(map[string]bool)
 	for i, o := range objects {
 		if l, ok := o.(netstate.Link); ok && p.engine.Serves(l) {
+			there[l.Name] = true
 			link, held := p.engine.Dump(l)
 			objects[i] = link
 			objects = append(objects, held...)
 		}
 	}
+	p.engine.Prune(func(link string) bool { return there[link] })
 	return objects, nil
 }
 

@@ -72,6 +72,17 @@ func (e *fakeEngine) Close(link string) {
 	delete(e.open, link)
 }
 
+func (e *fakeEngine) Prune(has func(string) bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for link := range e.open {
+		if !has(link) {
+			e.calls = append(e.calls, "prune "+link)
+			delete(e.open, link)
+		}
+	}
+}
+
 func (e *fakeEngine) Apply(p netstate.Plan) (failed netstate.Failures) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,6 +180,19 @@ func TestLinkOfAnotherKindIsFree(t *testing.T) {
 	}
 	if !k.Has(became) || len(e.open) > 0 {
 		t.Errorf("the kernel has\n%s, and the engine %v", k.Snapshot(), e.open)
+	}
+}
+
+// TestEngineLetsGoOfALostDevice: also if nothing wants the link any more.
+func TestEngineLetsGoOfALostDevice(t *testing.T) {
+	p, k, e := newPlane()
+	if err := p.Apply(t.Context(), plan(t, p, netstate.Of(link, other, peer))); err != nil {
+		t.Fatal(err)
+	}
+	k.DeleteLink(link.Name)
+	e.calls = nil
+	if left := plan(t, p, netstate.Of(other)); len(left) > 0 || !slices.Equal(e.calls, []string{"prune tulle.udp"}) {
+		t.Errorf("the engine did %q, and to do is\n%s", e.calls, left)
 	}
 }
 

@@ -111,6 +111,20 @@ func (e *Engine) Close(link string) {
 	}
 }
 
+// Prune ends the work for links whose devices are gone: no packets may come through a device
+// in another network namespace, and another program may need the port. has reports whether
+// the kernel showed a link; that may be outdated. What was counted stays.
+func (e *Engine) Prune(has func(link string) bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for name, s := range e.links {
+		if s.link != nil && !has(name) && !s.link.moves() {
+			s.close()
+			clear(s.peers)
+		}
+	}
+}
+
 // CloseAll ends all work. The devices stay.
 func (e *Engine) CloseAll() {
 	for _, link := range e.names() {

@@ -279,6 +279,26 @@ func TestDeviceInAnotherNamespaceIsReplaced(t *testing.T) {
 	}
 }
 
+// TestLostDeviceFreesItsPort: also if no link is wanted any more.
+func TestLostDeviceFreesItsPort(t *testing.T) {
+	a, b := newHost(t, 1), newHost(t, 2)
+	connect(t, a, b)
+	elsewhere := kerneltest.NewNS(t, "elsewhere")
+	for _, line := range []string{"link delete " + device, "link set " + device + " netns " + elsewhere.Name} {
+		a.set(b)
+		a.ns.IP(t, line)
+		a.want = &netstate.State{}
+		a.sync()
+		a.ns.Do(t, func() error {
+			l, err := net.ListenPacket("udp", a.link().UDP.Local.String())
+			if err != nil {
+				return fmt.Errorf("after %s: %w", line, err)
+			}
+			return l.Close()
+		})
+	}
+}
+
 // TestChangedLinkMovesOn: to another port, and to another peer. What was counted stays.
 func TestChangedLinkMovesOn(t *testing.T) {
 	a, b := newHost(t, 1), newHost(t, 2)

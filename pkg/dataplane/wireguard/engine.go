@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -201,6 +203,23 @@ func (e *Engine) Close(name string) {
 	if _, err := companion.Stop(ctx, l.settings.Dir); err != nil && !errors.Is(err, companion.ErrNone) {
 		klog.ErrorS(err, "Failed to stop tulle-wireguard", "link", name)
 	}
+}
+
+// Prune stops to follow programs that do not run, for links whose devices are gone. has
+// reports whether the kernel showed a link.
+func (e *Engine) Prune(has func(link string) bool) {
+	for _, name := range e.names() {
+		if l := e.link(name); l != nil && !has(name) && l.state.Load() == lost && !l.running() {
+			e.Close(name)
+		}
+	}
+}
+
+// names returns the names of all links.
+func (e *Engine) names() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Collect(maps.Keys(e.links))
 }
 
 // Leave stops to follow all programs. They run on.
