@@ -6,13 +6,22 @@ import (
 	"runtime/debug"
 )
 
-// memoryLimit is where the process collects garbage more often. At full load, the buffers
-// of the packets are most of its memory.
-const memoryLimit = 96 << 20
+const (
+	// memoryLimit is where the process collects garbage more often. At full load, the
+	// buffers of packets are most of its memory.
+	memoryLimit = 128 << 20
+	// garbage is the GOGC below the limit. Each collection drops buffers that the next
+	// packets need, so it must be rare.
+	garbage = 400
+)
 
-// saveMemory keeps this process small, because it shares the host with containers.
+// saveMemory limits the memory of this process, because it shares the host with
+// containers.
 func saveMemory() {
 	runtime.MemProfileRate = 0
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 	}

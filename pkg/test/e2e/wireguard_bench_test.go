@@ -117,7 +117,8 @@ func wireguardGo(t *testing.T, program string) (first *clustertest.Daemon, p *pa
 		if err := os.WriteFile(h.SubnetFile, []byte(env), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		d := h.Start(clustertest.Command{Argv: []string{program, "-f", "wg0"}, Env: []string{"LOG_LEVEL=silent"}})
+		// A session of its own, as tulled's has: the kernel shares processors between sessions.
+		d := h.Start(clustertest.Command{Argv: []string{"setsid", program, "-f", "wg0"}, Env: []string{"LOG_LEVEL=silent"}})
 		if i == 0 {
 			first = d
 		}
