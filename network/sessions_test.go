@@ -3,6 +3,7 @@ package network
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/tulle-net/tulle/backend/wireguard"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/wgkey"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -75,6 +77,33 @@ func TestSessionsAreReported(t *testing.T) {
 	}
 	if e := v.Explain(netip.MustParseAddr("10.5.2.2"), "tulle-wg", nil); len(e.Sessions) != 2 {
 		t.Errorf("got %+v", e)
+	}
+}
+
+// TestKeyIsReported with its age, its replacement, and what stops that.
+func TestKeyIsReported(t *testing.T) {
+	v := encryptedView(t)
+	if r := v.Report().WireGuard; r.KeyMade != nil || r.Rotation != nil || r.KeyProblem != "" {
+		t.Errorf("got %+v", r)
+	}
+	made, successor := v.At.Add(-time.Hour), wireguardKey(t, peerWireGuardKey)
+	v.Keys = &keysView{state: wgkey.State{Made: made}}
+	if r := v.Report().WireGuard; !r.KeyMade.Equal(made) || r.Rotation != nil {
+		t.Errorf("got %+v", r)
+	}
+	v.Keys.state = wgkey.State{Step: wgkey.Move, Made: made, Began: v.At, Since: v.At, Successor: successor}
+	v.Keys.elsewhere, v.Keys.problem = []string{"b", "c", "d", "e", "f", "g"}, "no space"
+	r := v.Report().WireGuard
+	if r.KeyProblem != "no space" || r.Rotation == nil || r.Rotation.Step != "move" || r.Rotation.WaitCount != 6 || len(r.Rotation.Waits) != 5 || r.Rotation.Successor != peerWireGuardKey {
+		t.Errorf("got %+v, %+v", r, r.Rotation)
+	}
+	v.Keys = &keysView{state: wgkey.State{Made: v.At.Add(48 * time.Hour)}}
+	if r := v.Report().WireGuard; r.KeyProblem != "" {
+		t.Errorf("without KeyDays: %s", r.KeyProblem)
+	}
+	v.Keys.maxAge = time.Hour
+	if r := v.Report().WireGuard; !strings.Contains(r.KeyProblem, "is in the future") {
+		t.Errorf("got %q", r.KeyProblem)
 	}
 }
 
