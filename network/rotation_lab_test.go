@@ -50,6 +50,7 @@ type keyed struct {
 	*keyring
 	number int
 	host   surveyed
+	seen   *netstate.State // what its kernel held at the present exchange
 	dir    string
 	agent  *Agent
 	stop   func()
@@ -207,7 +208,7 @@ func (r *keyring) at(p netip.AddrPort) (e end, ok bool) {
 		if p.Addr() != netip.MustParseAddr(fmt.Sprintf("198.18.0.%d", n.number)) && p.Addr() != netip.MustParseAddr(fmt.Sprintf("fd00:18::%d", n.number)) {
 			continue
 		}
-		for o := range n.host.Snapshot().All() {
+		for o := range n.seen.All() {
 			if l, ok := o.(netstate.Link); ok && l.Kind == netstate.TunnelWireGuard && l.Up && l.WireGuard.Port == p.Port() {
 				return end{n, l}, true
 			}
@@ -218,14 +219,14 @@ func (r *keyring) at(p netip.AddrPort) (e end, ok bool) {
 
 // peer returns the peer of a link with a key.
 func (e end) peer(key netstate.PublicKey) (p netstate.WGPeer, ok bool) {
-	o, ok := e.node.host.Get(netstate.WGPeer{Link: e.link.Name, Peer: key}.Key())
+	o, ok := e.node.seen.Get(netstate.WGPeer{Link: e.link.Name, Peer: key}.Key())
 	p, _ = o.(netstate.WGPeer)
 	return p, ok
 }
 
 // owner returns the key of the peer that has a prefix.
 func (e end) owner(p netip.Prefix) netstate.PublicKey {
-	o, _ := e.node.host.Get(netstate.WGAllowed{Link: e.link.Name, Prefix: p}.Key())
+	o, _ := e.node.seen.Get(netstate.WGAllowed{Link: e.link.Name, Prefix: p}.Key())
 	a, _ := o.(netstate.WGAllowed)
 	return a.Peer
 }
@@ -250,7 +251,7 @@ func (r *keyring) shake(e end, p netstate.WGPeer) {
 
 // traffic reports whether a route leads packets to a peer of a link.
 func (r *keyring) traffic(e end, key netstate.PublicKey) bool {
-	for o := range e.node.host.Snapshot().All() {
+	for o := range e.node.seen.All() {
 		if route, ok := o.(netstate.Route); ok && route.Link == e.link.Name && e.owner(route.Dst) == key {
 			return true
 		}
@@ -282,9 +283,9 @@ func (n *keyed) sessions(_ context.Context, links []string) (all netstate.Sessio
 func (r *keyring) delivers(from, to *keyed, f subnet.Family) string {
 	dst, src := to.subnet(f), from.subnet(f)
 	var e end
-	for o := range from.host.Snapshot().All() {
+	for o := range from.seen.All() {
 		if route, ok := o.(netstate.Route); ok && route.Dst == dst && !route.Drop {
-			o, _ := from.host.Get(netstate.Link{Name: route.Link}.Key())
+			o, _ := from.seen.Get(netstate.Link{Name: route.Link}.Key())
 			l, _ := o.(netstate.Link)
 			e = end{from, l}
 		}
@@ -357,9 +358,12 @@ func (r *keyring) exchange() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range r.node {
-		for o := range n.host.Snapshot().All() {
+		n.seen = n.host.Snapshot()
+	}
+	for _, n := range r.node {
+		for o := range n.seen.All() {
 			p, ok := o.(netstate.WGPeer)
-			if l, exists := n.host.Get(netstate.Link{Name: p.Link}.Key()); ok && exists {
+			if l, exists := n.seen.Get(netstate.Link{Name: p.Link}.Key()); ok && exists {
 				r.shake(end{n, l.(netstate.Link)}, p)
 			}
 		}
