@@ -39,6 +39,8 @@ type Attrs struct {
 	// BackendData is the backend's own JSON for each family, as it was read, or
 	// empty. It is a string, so that Attrs can be compared.
 	BackendData Pair[string]
+	// Move is what ParseMove reads, while the node moves to another backend; else empty.
+	Move string
 	// Node is tulle's own part; flannel's leases have none.
 	Node Node
 }

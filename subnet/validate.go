@@ -24,9 +24,8 @@ func (c Config) visible(l Lease) Lease {
 // check returns why l, which is visible, cannot be a peer of the node that holds own,
 // regardless of other leases.
 func (c Config) check(l, own Lease) error {
-	unnamed := own.BackendType == "alloc" || own.BackendType == "udp" // flannel writes no type for these
-	reserved := !c.Given && l.isUnused() && !unnamed
-	if !reserved && l.BackendType != own.BackendType && (l.BackendType != "" || !unnamed) {
+	reserved := !c.Given && l.isUnused() && !unnamed(own.BackendType)
+	if !reserved && !own.sharesBackend(&l.Attrs) {
 		return fmt.Errorf("%w: %q, not %q as this node", ErrBackendType, l.BackendType, own.BackendType)
 	}
 	if l.Subnets == (Pair[netip.Prefix]{}) {

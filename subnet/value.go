@@ -30,10 +30,11 @@ type value struct {
 }
 
 type nodeValue struct {
-	NodeID   string `json:",omitempty"`
-	NodeName string `json:",omitempty"`
-	MTU      int    `json:",omitempty"`
-	Instance string `json:",omitempty"`
+	NodeID   string          `json:",omitempty"`
+	NodeName string          `json:",omitempty"`
+	MTU      int             `json:",omitempty"`
+	Instance string          `json:",omitempty"`
+	Move     json.RawMessage `json:",omitempty"`
 }
 
 // FormatAttrs returns the value of a lease, byte for byte as flannel writes it. The
@@ -76,8 +77,8 @@ func formatAttrs(a Attrs) ([]byte, error) {
 			*to = &s
 		}
 	}
-	if a.Node != (Node{}) {
-		v.Tulle = &nodeValue{NodeID: a.Node.ID, NodeName: a.Node.Name, MTU: a.Node.MTU, Instance: a.Node.Instance}
+	if a.Node != (Node{}) || a.Move != "" {
+		v.Tulle = &nodeValue{NodeID: a.Node.ID, NodeName: a.Node.Name, MTU: a.Node.MTU, Instance: a.Node.Instance, Move: json.RawMessage(a.Move)}
 	}
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -118,6 +119,10 @@ func parseAttrs(text []byte) (Attrs, error) {
 	a := Attrs{BackendType: v.BackendType}
 	if v.Tulle != nil {
 		a.Node = Node{ID: v.Tulle.NodeID, Name: v.Tulle.NodeName, MTU: v.Tulle.MTU, Instance: v.Tulle.Instance}
+		var err error
+		if a.Move, err = CompactMove(v.Tulle.Move); err != nil {
+			return Attrs{}, err
+		}
 	}
 	addresses := Pair[*string]{v.PublicIP, v.PublicIPv6}
 	for f, s := range addresses {
@@ -181,6 +186,9 @@ func (a Attrs) Validate() error {
 		case data != "" && !json.Valid([]byte(data)):
 			return valueError("%s is not JSON", backendDataFields[f])
 		}
+	}
+	if _, err := ParseMove(a.Move); err != nil {
+		return err
 	}
 	for _, name := range []struct{ field, value string }{
 		{"BackendType", a.BackendType},

@@ -54,6 +54,9 @@ func asWritten(text []byte) (a Attrs, ok bool) {
 // appendWritten appends to b the value that asWritten reads. ok is false for
 // attributes with other than plain text.
 func appendWritten(b []byte, a Attrs) (text []byte, ok bool) {
+	if a.Move != "" {
+		return b, false // for a while only
+	}
 	w := printer{text: append(b, `{"PublicIP":`...)}
 	if !a.PublicIP[IPv4].IsValid() {
 		a.PublicIP[IPv4] = netip.IPv4Unspecified()

@@ -103,9 +103,10 @@ func (a annotations) of(v *kube.Node) (all values) {
 
 // ownValue is tulle's own annotation, as JSON.
 type ownValue struct {
-	NodeID   string `json:",omitempty"`
-	NodeName string `json:",omitempty"`
-	MTU      int    `json:",omitempty"`
+	NodeID   string          `json:",omitempty"`
+	NodeName string          `json:",omitempty"`
+	MTU      int             `json:",omitempty"`
+	Move     json.RawMessage `json:",omitempty"`
 }
 
 // longest is the size limit of one published annotation, in bytes.
@@ -146,6 +147,10 @@ func (all *values) attrs() (subnet.Attrs, error) {
 			return subnet.Attrs{}, fmt.Errorf("%w: %s is not JSON as tulle writes it", subnet.ErrValue, names[ownPart])
 		}
 		a.Node = subnet.Node{ID: own.NodeID, Name: own.NodeName, MTU: own.MTU}
+		var err error
+		if a.Move, err = subnet.CompactMove(own.Move); err != nil {
+			return subnet.Attrs{}, err
+		}
 	}
 	if err := a.Validate(); err != nil {
 		return subnet.Attrs{}, err
@@ -181,8 +186,8 @@ func publish(a subnet.Attrs) (texts, error) {
 			t[publicFields[f]] = &text
 		}
 	}
-	if a.Node != (subnet.Node{}) {
-		own, err := json.Marshal(ownValue{a.Node.ID, a.Node.Name, a.Node.MTU})
+	if a.Node != (subnet.Node{}) || a.Move != "" {
+		own, err := json.Marshal(ownValue{a.Node.ID, a.Node.Name, a.Node.MTU, json.RawMessage(a.Move)})
 		if err != nil {
 			return texts{}, err
 		}
