@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/backend/move"
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/envfile"
 	"github.com/tulle-net/tulle/pkg/firewall"
@@ -140,10 +141,12 @@ type Agent struct {
 	hinted    bool // Uplinks include the store's hint, present or saved
 	host      hostif.Interfaces
 	following task
-	backend   backend.Backend
+	backends  move.Backends // that the node holds; zero until there is one
+	moving    moving
 	offload   offload
 
 	own            subnet.Lease // as published; the zero Lease until there is one
+	confirmed      subnet.Attrs // of own, as the store had them last
 	since          time.Time    // when the store leased own to this run
 	claim          subnet.Claim // the present claim
 	keeping        task
@@ -182,6 +185,7 @@ func New(o Options) *Agent {
 		offload:  offload{timer: time.NewTimer(time.Hour)},
 		lifting:  time.NewTimer(time.Hour),
 		rotation: rotation{wake: retry.NewWakeup()},
+		moving:   moving{timer: time.NewTimer(time.Hour)},
 	}
 	a.loop = reconcile.New(confined{a}, resync, o.Healing)
 	if a.Trim == nil {
@@ -191,6 +195,7 @@ func New(o Options) *Agent {
 	a.save.Stop()
 	a.bury.Stop()
 	a.offload.timer.Stop()
+	a.moving.timer.Stop()
 	a.waiting = make(map[reason]string)
 	return a
 }
@@ -258,6 +263,8 @@ func (a *Agent) Run(ctx context.Context) {
 			a.tryOffload()
 		case <-a.lifting.C:
 			a.liftVetoes()
+		case <-a.moving.timer.C:
+			a.look()
 		case <-a.Prepared:
 			a.refresh()
 		}

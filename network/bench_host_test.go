@@ -66,7 +66,7 @@ func (h *benchHost) start() {
 	h.t.Helper()
 	h.tap = &tap{Kernel: h.kernel}
 	h.loop = reconcile.New(h.tap, time.Hour, budget.New().Kernel())
-	h.peers = newPeerSet(h.cfg, h.own, h.backend, h.loop)
+	h.peers = newPeerSet(h.cfg, h.own, only(h.backend), h.loop)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { h.loop.Run(ctx) })

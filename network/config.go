@@ -62,6 +62,7 @@ func (a *Agent) configured(cfg subnet.Config) {
 func (a *Agent) enforce(cfg subnet.Config) {
 	klog.InfoS("Applying the network config", "networks", valid(cfg.Networks()), "backend", cfg.Backend.Type)
 	before := a.config.Networks()
+	a.carry(cfg)
 	a.config = cfg
 	if a.hinted && (a.following.done == nil || before != cfg.Networks()) {
 		a.follow()
@@ -75,8 +76,6 @@ func (a *Agent) enforce(cfg subnet.Config) {
 func (a *Agent) reconfigured(cfg subnet.Config) {
 	why := ""
 	switch err := a.checkBackend(cfg); {
-	case cfg.Backend.Type != a.config.Backend.Type:
-		why = fmt.Sprintf("the backend was changed from %s to %s", a.config.Backend.Type, cfg.Backend.Type)
 	case !cfg.Allows(a.own.Subnets):
 		why = fmt.Sprintf("the changed config does not allow this node's subnet %s", a.own.Key())
 	case err != nil:
@@ -134,7 +133,8 @@ func (a *Agent) hostChanged(h hostif.Interfaces, err error) {
 		a.await(onUplink, err.Error())
 	}
 	a.show()
-	if _, asks := a.backend.(backend.Router); asks || a.backend == nil || a.waiting[onBackend] != "" || !before.OnlyGateways(h) {
+	_, asks := a.backends.Router()
+	if asks || a.backends.IsZero() || a.waiting[onBackend] != "" || !before.OnlyGateways(h) {
 		a.refresh()
 	}
 	a.checkBridges()
@@ -181,7 +181,11 @@ func (a *Agent) makeBackendWith(cfg subnet.Config, known backend.Checksums, prep
 	if factory == nil {
 		return nil, UnknownBackend(cfg, a.Backends)
 	}
-	h := backend.HostFacts{NodeID: a.Node.ID, Checksums: known, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: a.published(), KernelWireGuard: a.KernelWireGuard, Prepare: prepare}
+	published := a.published().Attrs
+	if as, ok := published.As(cfg.Backend.Type); ok {
+		published = as
+	}
+	h := backend.HostFacts{NodeID: a.Node.ID, Checksums: known, OnLink: a.host.OnLink, Tunnels: a.host.Tunnels, Published: published, KernelWireGuard: a.KernelWireGuard, Prepare: prepare}
 	if a.Keys != nil {
 		h.WireGuardKeys = func() (backend.WireGuardKeys, error) {
 			s, err := a.Keys.State(a.Node.Instance)
@@ -211,11 +215,11 @@ func (a *Agent) makeBackendWith(cfg subnet.Config, known backend.Checksums, prep
 }
 
 // published returns what the peers know of this node.
-func (a *Agent) published() subnet.Attrs {
+func (a *Agent) published() subnet.Lease {
 	if a.own == (subnet.Lease{}) {
-		return a.before.Attrs
+		return a.before
 	}
-	return a.own.Attrs
+	return a.own
 }
 
 // UnknownBackend returns the error for a backend that is not among backends.
@@ -232,7 +236,7 @@ func (a *Agent) refresh() {
 	if !a.hasUplinks() {
 		return
 	}
-	b, err := a.makeBackend(a.config)
+	b, err := a.makeBackends()
 	if err != nil {
 		if news := a.await(onBackend, err.Error()); errors.Is(err, netstate.ErrUnfinished) {
 			if news {
@@ -246,9 +250,9 @@ func (a *Agent) refresh() {
 	if a.stopWaiting(onBackend) {
 		klog.InfoS("Backend can be set up now")
 	}
-	a.backend = b
-	claim := subnet.Claim{Attrs: b.Publish(), Want: a.want()}
-	claim.Node.ID, claim.Node.Name, claim.Node.Instance = a.Node.ID, a.Node.Name, a.Node.Instance
+	a.backends = b
+	a.moving.plan = a.planMove()
+	claim := subnet.Claim{Attrs: a.attrs(a.moving.plan), Want: a.want()}
 	if a.own != (subnet.Lease{}) && a.config.Allows(a.own.Subnets) {
 		own := a.own
 		own.Attrs = claim.Attrs

@@ -66,7 +66,7 @@ func (v View) Explain(ip netip.Addr, out string, has []netstate.Object) status.E
 		e.Key, e.Node, e.Probes = p.Key, p.Lease.Node.Name, v.probeOf(p.Key)
 		e.Probes.OnClock(v.At)
 		e.Tunnelled = v.Peers.Tunnelled[p.Key].why
-		e.Sessions = v.sessionsWith(p.Lease, v.sessionsByKey())
+		e.Sessions = v.sessionsWith(p, v.sessionsByKey())
 		v.explainPeer(&e, p, out, has)
 		return e
 	}
@@ -90,7 +90,7 @@ func (v View) explainPeer(e *status.Explanation, p *subnet.Peer, out string, has
 	}
 	f := subnet.FamilyOf(e.Address)
 	wrong, elsewhere := 0, false
-	for _, want := range v.Peers.wants(p.Lease) {
+	for _, want := range v.Peers.wants(p) {
 		want = withoutMetric(want)
 		r, isRoute := want.(netstate.Route)
 		if isRoute && subnet.FamilyOf(r.Dst.Addr()) != f {

@@ -26,7 +26,7 @@ type Outputs struct {
 // write writes the files for the node's present state, in a goroutine of its own
 // because a disk may hang. Files reports and retries failures.
 func (a *Agent) write() {
-	mtu := a.backend.MTU()
+	mtu := a.backends.MTU()
 	files := make(map[string][]byte)
 	if path := a.Outputs.SubnetFile; path != "" {
 		files[path] = envfile.Format(envfile.Of(a.config, a.own, mtu, a.Outputs.IPMasq))

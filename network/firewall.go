@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
@@ -29,9 +28,7 @@ func (a *Agent) filter() {
 	r.Exempt = slices.Concat(r.Exempt, a.exempted)
 	r.Networks, r.Own = a.config.Networks(), a.own.Subnets
 	r.NFTables = a.config.EnableNFTables
-	if c, ok := a.backend.(backend.Confiner); ok {
-		r.Confined = c.Confined()
-	}
+	r.Confined = a.backends.Confined(a.own.BackendType)
 	a.Firewall.Want(r)
 	a.confining.Store(r.Confined != subnet.Pair[[2]string]{})
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/backend/move"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
@@ -92,4 +94,9 @@ func flood(t testing.TB, from *kerneltest.NS, source, address string) func() (se
 		received, _ := strconv.Atoi(m[2])
 		return sent, sent - received
 	}
+}
+
+// only returns a backend as the only one that a node holds.
+func only(b backend.Backend) move.Backends {
+	return move.New(0, "", move.Held{Type: b.Publish().BackendType, Backend: b})
 }

@@ -108,7 +108,7 @@ func (n *node) rehost() {
 	n.t.Helper()
 	n.backend = n.makeBackend()
 	n.own.Attrs = n.backend.Publish()
-	n.peers.rehost(n.cfg, n.own, n.backend)
+	n.peers.rehost(n.cfg, n.own, only(n.backend))
 	n.synced()
 }
 

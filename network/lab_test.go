@@ -151,7 +151,7 @@ func (n *node) start() {
 	n.own.Attrs = n.backend.Publish()
 	n.own.Node.ID, n.own.Created = fmt.Sprintf("machine-%d", n.number), int64(n.number)
 	n.loop = reconcile.New(n.kernel, time.Minute, budget.New().Kernel())
-	n.peers = newPeerSet(n.cfg, n.own, n.backend, n.loop)
+	n.peers = newPeerSet(n.cfg, n.own, only(n.backend), n.loop)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { n.loop.Run(ctx) })

@@ -90,7 +90,7 @@ func (a *Agent) takeLease(own subnet.Lease, stored bool) (taken bool) {
 		return false
 	}
 	before, remembered, refused := a.own, a.remembered != nil, a.refused
-	a.remembered, a.refused = nil, false
+	a.remembered, a.refused, a.confirmed = nil, false, own.Attrs
 	switch {
 	case before.Subnets == own.Subnets && !remembered && !refused:
 	case keeps(own.Subnets, before.Subnets):
@@ -98,6 +98,9 @@ func (a *Agent) takeLease(own subnet.Lease, stored bool) (taken bool) {
 	default:
 		klog.ErrorS(nil, "SUBNET CHANGED; containers with addresses of the old one are cut off until they are re-created",
 			"old", before.Key(), "new", own.Key())
+	}
+	if a.peers != nil {
+		a.peers.confirm(own.Attrs)
 	}
 	if a.peers == nil || remembered || own.Subnets != before.Subnets || own.Attrs != before.Attrs {
 		a.settle(own)
@@ -164,11 +167,11 @@ func (a *Agent) settle(own subnet.Lease) {
 	a.own = own
 	a.filter() // first: what is confined must not leave another way while the rest is done
 	if a.peers == nil {
-		a.peers = newPeerSet(a.config, own, a.backend, a.loop)
+		a.peers = newPeerSet(a.config, own, a.backends, a.loop)
 		a.recallSessions()
 		a.peers.responder = a.Responder
 		a.recallPeers()
-	} else if a.peers.rehost(a.config, own, a.backend) && a.watching.done != nil {
+	} else if a.peers.rehost(a.config, own, a.backends) && a.watching.done != nil {
 		a.restart(&a.watching, a.watch)
 	}
 	a.loop.Update(func(d *reconcile.Desired) { d.Set(lastResort, a.drops()) })

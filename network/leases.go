@@ -28,8 +28,8 @@ func (v View) Leases() status.Leases {
 		leases = append(leases, *p.Lease)
 	}
 	all := status.Leases{Leases: LeaseEntries(leases, v.Peers.Rejected)}
-	if v.Backend != nil {
-		all.Config = PlainConfig(v.Config, v.Backend)
+	if !v.Backends.IsZero() {
+		all.Config = PlainConfig(v.Config, v.Backends.Target())
 	}
 	return all
 }

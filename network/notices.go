@@ -71,7 +71,7 @@ func (a *Agent) watchNotices(ctx context.Context, store subnet.Noticer) {
 // followNotices starts to follow notices if the backend needs them.
 func (a *Agent) followNotices() {
 	store, tells := a.Store.(subnet.Noticer)
-	if _, needs := a.backend.(backend.Router); !needs || !tells || a.noticing.done != nil || !a.stored {
+	if _, needs := a.backends.Router(); !needs || !tells || a.noticing.done != nil || !a.stored {
 		return
 	}
 	a.firstNotices = make(chan struct{})
@@ -234,7 +234,7 @@ func (p *peerSet) whyTunnel(key string, l *subnet.Lease, router backend.Router) 
 // tunnelled returns why packets to peers take the tunnel, by key. It is nil with a backend
 // that has no other way. The caller holds mu.
 func (p *peerSet) tunnelled() map[string]detour {
-	router, is := p.backend.(backend.Router)
+	router, is := p.backends.Router()
 	if !is {
 		return nil
 	}

@@ -171,13 +171,13 @@ func (a *Agent) abortTrial() {
 		return
 	}
 	a.offload.checksums = backend.ChecksumsBroken
-	b, err := a.makeBackend(a.config)
+	b, err := a.makeBackends()
 	if err != nil {
 		return
 	}
 	a.peers.rehost(a.config, a.own, b)
 	var off []netstate.Object
-	for _, o := range b.Host(a.own) {
+	for _, o := range b.Target().Host(a.own) {
 		if _, is := netstate.TxChecksumOf(o.Key().Name); is {
 			off = append(off, o)
 		}

@@ -2,6 +2,7 @@ package network
 
 import (
 	"cmp"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/backend/move"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/reconcile"
@@ -29,26 +31,45 @@ type peerSet struct {
 
 	mu         sync.Mutex
 	own        subnet.Lease
-	backend    backend.Backend
+	backends   move.Backends
+	known      subnet.Attrs // what the store confirmed of own
+	seen       subnet.Attrs // what the store's updates said of own last
 	table      *subnet.Table
 	left       int // leases of the present update that are not in table yet
 	metrics    backend.Metrics
 	rejections rejections
-	unroutable map[string]error // peers that are unroutable with the backend, by key
+	unroutable map[string]error // peers that are unroutable with the backends, by key
+	moved      map[string]moved // of each peer during a move, by key
 	ways       *ways            // nil before the first notices, and with other backends than a Router
 	tunnels    tunnelSet        // of peers with two
 }
 
 // newPeerSet returns a peerSet without a peer, for the node that holds own.
-func newPeerSet(cfg subnet.Config, own subnet.Lease, b backend.Backend, desired *reconcile.Reconciler) *peerSet {
+func newPeerSet(cfg subnet.Config, own subnet.Lease, b move.Backends, desired *reconcile.Reconciler) *peerSet {
 	p := &peerSet{
-		desired: desired, own: own, backend: b,
+		desired: desired, own: own, backends: b, known: own.Attrs, seen: own.Attrs,
 		table:      subnet.NewTable(cfg, own),
 		unroutable: make(map[string]error),
+		moved:      make(map[string]moved),
 		tunnels:    newTunnelSet(),
 	}
-	desired.Update(func(d *reconcile.Desired) { d.Set(ownerHost, b.Host(own)) })
+	desired.Update(p.setHost)
 	return p
+}
+
+// setHost sets what the node needs with or without peers. Objects that go from one of its
+// owners to the other stay in the kernel. The caller holds mu.
+func (p *peerSet) setHost(d *reconcile.Desired) {
+	primary, others := p.backends.Host(p.own)
+	d.Set(ownerMove, slices.Concat(primary, others))
+	d.Set(ownerHost, primary)
+	d.Set(ownerMove, others)
+}
+
+// hostObjects returns what the node needs with or without peers. The caller holds mu.
+func (p *peerSet) hostObjects() []netstate.Object {
+	primary, others := p.backends.Host(p.own)
+	return slices.Concat(primary, others)
 }
 
 // DropLingering drops the peers that began to linger before the previous call. It
@@ -85,6 +106,7 @@ func (p *peerSet) drop(d *reconcile.Desired, keys []string) {
 	for _, key := range keys {
 		delete(p.unroutable, key)
 		p.tunnels.remove(key)
+		delete(p.moved, key)
 		d.Remove(key)
 	}
 }
@@ -92,17 +114,18 @@ func (p *peerSet) drop(d *reconcile.Desired, keys []string) {
 // rehost computes all objects again after a change of the host, the config or own.
 // Objects that stay the same stay in the kernel. It reports whether Update needs a
 // complete list then.
-func (p *peerSet) rehost(cfg subnet.Config, own subnet.Lease, b backend.Backend) (relist bool) {
+func (p *peerSet) rehost(cfg subnet.Config, own subnet.Lease, b move.Backends) (relist bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.own, p.backend = own, b
+	p.own, p.backends = own, b
 	p.findOwn()
+	p.see()
 	changes := p.table.Reconfigure(cfg, own)
 	p.chooseMetrics()
 	parts := p.work(p.byAge())
 	p.desired.Update(func(d *reconcile.Desired) {
 		p.drop(d, changes.Drop)
-		d.Set(ownerHost, b.Host(own))
+		p.setHost(d)
 		parts.set(d)
 	})
 	p.admit(changes)
@@ -125,9 +148,9 @@ func (p parts) set(d *reconcile.Desired) {
 }
 
 // workOn returns the parts of the changed peers, or of all peers if the metrics of
-// their routes change. The caller holds mu.
+// their routes change, or what they may know of this node during a move. The caller holds mu.
 func (p *peerSet) workOn(changes subnet.Changes) parts {
-	if p.chooseMetrics() {
+	if seen := p.see(); p.chooseMetrics() || seen {
 		return p.work(p.byAge())
 	}
 	return p.work(changes.Set)
@@ -148,9 +171,11 @@ func (p *peerSet) byAge() []subnet.Peer {
 func (p *peerSet) work(peers []subnet.Peer) parts {
 	out := make(parts, len(peers))
 	for i, peer := range peers {
-		p.tunnels.find(p.backend, p.own, peer)
-		objects, err := p.backend.Peer(p.own, *p.routed(peer.Key, peer.Lease), p.metrics)
-		out[i] = part{peer.Key, objects}
+		p.tunnels.find(p.backends, p.own, peer)
+		way := p.way(peer, p.metrics)
+		p.remember(peer.Key, way)
+		out[i] = part{peer.Key, way.Objects}
+		err := way.Err
 		if err == nil {
 			delete(p.unroutable, peer.Key)
 			continue

@@ -31,7 +31,7 @@ func onNetwork(t *testing.T, k *kerneltest.Fake, network string, do func(*peerSe
 	own := subnet.Lease{Attrs: b.Publish(), Created: 1}
 	own.Subnets[subnet.IPv4] = netip.MustParsePrefix("10.5.1.0/24")
 	loop := reconcile.New(k, time.Hour, budget.New().Kernel())
-	peers := newPeerSet(cfg, own, b, loop)
+	peers := newPeerSet(cfg, own, only(b), loop)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); loop.Run(ctx) }()
@@ -123,7 +123,7 @@ func TestOneMACTwiceBelongsToTheEarlierNode(t *testing.T) {
 				cfg := parseConfig(t, config(v4, `{"Type": "vxlan"}`))
 				own, b := p.own, fakeBackend(t, cfg, 1400)
 				own.Attrs = b.Publish()
-				p.rehost(cfg, own, b)
+				p.rehost(cfg, own, only(b))
 			})
 			if !k.Has(want) {
 				t.Errorf("for another host there is\n%s", k.Snapshot())

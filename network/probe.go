@@ -97,7 +97,7 @@ type overlay struct {
 func (p *peerSet) overlay() overlay {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return overlayOf(p.backend.Host(p.own))
+	return overlayOf(p.hostObjects())
 }
 
 func overlayOf(host []netstate.Object) overlay {
@@ -120,13 +120,13 @@ func overlayOf(host []netstate.Object) overlay {
 func (p *peerSet) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []probe.Path) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	here := overlayOf(p.backend.Host(p.own))
+	here := overlayOf(p.hostObjects())
 	for _, key := range keys {
 		l := p.table.Peer(key)
 		if l == nil {
 			continue
 		}
-		objects, _ := p.backend.Peer(p.own, *p.routed(key, l), backend.PlainMetrics) // the objects that the backend could make
+		objects := p.way(subnet.Peer{Key: key, Lease: l}, backend.PlainMetrics).Objects
 		for f, u := range uplinks {
 			route, ok := routeTo(objects, l.Subnets[f])
 			if !ok || !u.IsValid() {
@@ -140,6 +140,9 @@ func (p *peerSet) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all 
 			if here.from[f].IsValid() {
 				// The peer has an address of its own device, by the same backend.
 				path.From, path.To, path.MTU = here.from[f], l.Subnets[f].Addr(), here.mtu[f]
+			}
+			if d, ours := here.devices[route.Link]; ours {
+				path.MTU = d.MTU // of several, during a move
 			}
 			if l.Node.MTU != 0 {
 				path.MTU = min(path.MTU, l.Node.MTU)

@@ -39,6 +39,14 @@ func (a *Agent) recall() {
 		klog.InfoS("Ignoring the saved network of another node", "node", head.Own.Node.Name)
 	default:
 		a.before = head.Own
+		if head.Config.Backend.Type != "" {
+			a.moving.former = append(a.moving.former, head.Config.Backend)
+		}
+		for _, b := range head.Former {
+			if b.Type != "" {
+				a.moving.former = append(a.moving.former, b)
+			}
+		}
 		if a.Prober != nil {
 			a.Prober.Seen(head.Saved)
 		}
@@ -63,7 +71,7 @@ func (a *Agent) rememberUnlessCopied() {
 				a.remember()
 			} else if a.before == before {
 				klog.InfoS("Ignoring the saved network: the node that saved it lives elsewhere", "node", before.Holder())
-				a.before = subnet.Lease{}
+				a.before, a.moving.former = subnet.Lease{}, nil
 			}
 		})
 	})
@@ -162,6 +170,7 @@ func (a *Agent) saveNow() {
 // saveNetwork returns a function that saves the present config, own lease and peers.
 func (a *Agent) saveNetwork() func() error {
 	head := snapshot.Head{Source: a.Outputs.Network, Config: a.config, Own: a.own, ChecksumsBroken: a.offload.checksums != backend.ChecksumsSound}
+	copy(head.Former[:], a.moving.former)
 	peers := a.peers.leases()
 	a.unsaved = false
 	return func() error {

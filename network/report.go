@@ -33,8 +33,8 @@ func (v View) Report() status.Report {
 	if v.Stuck != nil {
 		r.Stuck, r.Peers.Unroutable = v.Stuck.Error(), 0
 	}
-	if r.Interfaces = v.interfaces(); v.Backend != nil {
-		r.Network.MTU = v.Backend.MTU()
+	if r.Interfaces = v.interfaces(); !v.Backends.IsZero() {
+		r.Network.MTU = v.Backends.MTU()
 	}
 	if !v.Remembered.IsZero() {
 		r.Remembered = &v.Remembered
@@ -179,12 +179,13 @@ func (a *Agent) Peers(ctx context.Context) ([]status.Peer, error) {
 func (v View) peerReports() []status.Peer {
 	troubled, devices, sessions := v.troubled(), v.Peers.devices(), v.sessionsByKey()
 	all := make([]status.Peer, 0, len(v.Peers.All))
-	for _, b := range v.Peers.All {
+	for i := range v.Peers.All {
+		b := &v.Peers.All[i]
 		l := b.Lease
 		p := status.Peer{
 			Key: b.Key, Name: l.Node.Name, Subnets: valid(l.Subnets), Addresses: valid(l.PublicIP),
-			By: pathKind(v.Peers.wants(l), devices), Tunnelled: v.Peers.Tunnelled[b.Key].why, InSync: v.Kernel.InSync, Probes: v.probeOf(b.Key),
-			Sessions: v.sessionsWith(l, sessions),
+			By: pathKind(v.Peers.wants(b), devices), Tunnelled: v.Peers.Tunnelled[b.Key].why, InSync: v.Kernel.InSync, Probes: v.probeOf(b.Key),
+			Sessions: v.sessionsWith(b, sessions),
 		}
 		if t, bad := troubled[p.Key]; bad {
 			p.InSync, p.Problem = false, t.why

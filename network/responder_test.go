@@ -27,7 +27,7 @@ func TestProbesOfPeersAreAnswered(t *testing.T) {
 	own := subnet.Lease{Attrs: b.Publish(), Created: 1}
 	own.Subnets[subnet.IPv4] = netip.PrefixFrom(here, 24)
 	own.Node.Instance = "0123456789abcdef"
-	peers := newPeerSet(cfg, own, b, reconcile.New(onEth0(), time.Hour, budget.New().Kernel()))
+	peers := newPeerSet(cfg, own, only(b), reconcile.New(onEth0(), time.Hour, budget.New().Kernel()))
 	r := &probe.Responder{Port: 8479}
 	defer r.Close()
 	peers.responder = r

@@ -81,13 +81,14 @@ type rotationView struct {
 
 // rotationView runs in Run's goroutine.
 func (a *Agent) rotationView() (v rotationView) {
-	b, rotates := a.backend.(backend.Rotator)
+	b, rotates := a.backends.Rotator()
 	if !rotates || a.peers == nil {
 		return v
 	}
+	stored, _ := a.rotation.stored.As(b.Type)
 	v.instance, v.keys, v.maxAge = a.Node.Instance, b.Keys(), b.KeyAge()
 	v.two, v.known = a.peers.twoTunnels(), a.listed
-	v.published = a.pending == (subnet.Config{}) && b.Publish().BackendData == a.rotation.stored.BackendData
+	v.published = a.pending == (subnet.Config{}) && b.Publish().BackendData == stored.BackendData
 	v.links = wireguardLinks(b.Host(a.own))
 	return v
 }
@@ -216,7 +217,7 @@ func (a *Agent) followOffers() {
 // recallSessions reads the sessions before the peers are known, so that a restart moves no
 // peer to its other tunnel.
 func (a *Agent) recallSessions() {
-	r, rotates := a.backend.(backend.Rotator)
+	r, rotates := a.backends.Rotator()
 	if !rotates || a.Sessions == nil || a.Keys == nil {
 		return
 	}

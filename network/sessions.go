@@ -32,7 +32,7 @@ type keysView struct {
 
 // keysView runs in Run's goroutine. It returns nil with other backends than wireguard.
 func (a *Agent) keysView() *keysView {
-	r, rotates := a.backend.(backend.Rotator)
+	r, rotates := a.backends.Rotator()
 	if !rotates || a.Keys == nil {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (p peersView) encrypted() (links []string, key netstate.PublicKey) {
 	if !p.Known {
 		return nil, key
 	}
-	for _, o := range p.backend.Host(p.own) {
+	for _, o := range p.host {
 		if l, isLink := o.(netstate.Link); isLink && l.IsWireGuard() {
 			links, key = append(links, l.Name), cmp.Or(key, l.WireGuard.Key)
 		}
@@ -149,13 +149,13 @@ func byKey(sessions []netstate.Session) map[backend.SessionKey]netstate.Session 
 }
 
 // sessionsWith returns the sessions with a peer.
-func (v View) sessionsWith(l *subnet.Lease, known map[backend.SessionKey]netstate.Session) (all []status.Session) {
+func (v View) sessionsWith(p *subnet.Peer, known map[backend.SessionKey]netstate.Session) (all []status.Session) {
 	if len(known) == 0 {
 		return nil
 	}
-	for _, o := range v.Peers.wants(l) {
-		p, isPeer := o.(netstate.WGPeer)
-		s, exists := known[backend.SessionKey{Link: p.Link, Peer: p.Peer}]
+	for _, o := range v.Peers.wants(p) {
+		peer, isPeer := o.(netstate.WGPeer)
+		s, exists := known[backend.SessionKey{Link: peer.Link, Peer: peer.Peer}]
 		if !isPeer || !exists {
 			continue
 		}

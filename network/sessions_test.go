@@ -9,6 +9,7 @@ import (
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/backendtest"
+	"github.com/tulle-net/tulle/backend/move"
 	"github.com/tulle-net/tulle/backend/wireguard"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/status"
@@ -39,8 +40,10 @@ func encryptedView(t *testing.T, peers ...netstate.Session) View {
 	lease := backendtest.Lease(t, "10.5.1.0-24&fd00:5:0:1::-64", b.Publish())
 	past := uint64(4)
 	return View{
-		At: time.Now(), Config: backendtest.Config(t, wireguard.Type, backendtest.Dual, ""), Own: lease, Backend: b,
-		Peers: peersView{Known: true, Count: 1, All: []subnet.Peer{{Key: peer.Key(), Lease: &peer}}, own: lease, backend: b},
+		At: time.Now(), Config: backendtest.Config(t, wireguard.Type, backendtest.Dual, ""), Own: lease, Backends: only(b),
+		Peers: peersView{Known: true, Count: 1, All: []subnet.Peer{{Key: peer.Key(), Lease: &peer}}, host: b.Host(lease), way: func(p *subnet.Peer) move.Way {
+			return only(b).Peer(lease, *p.Lease, &lease.Attrs, backend.PlainMetrics, move.Before{})
+		}},
 		Sessions: &sessionsView{key: wireguardKey(t, ownWireGuardKey), pastTunnel: &past, Sessions: netstate.Sessions{
 			Peers: peers, Received: 70, Sent: 80, Dropped: netstate.SessionDrops{NoPeer: 1, NoSession: 2, WrongSource: 3},
 		}},
@@ -124,7 +127,7 @@ func TestUnknownSessionsAreNotReportedAsNone(t *testing.T) {
 // TestPathsNameTheKey, so that probes find the session of a path.
 func TestPathsNameTheKey(t *testing.T) {
 	v := encryptedView(t)
-	objects := v.Peers.wants(v.Peers.All[0].Lease)
+	objects := v.Peers.wants(&v.Peers.All[0])
 	if got := keyOn(objects, "tulle6-wg"); got != peerWireGuardKey {
 		t.Errorf("got %q", got)
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/backend/move"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -25,17 +26,22 @@ func newTunnelSet() tunnelSet {
 }
 
 // find finds the tunnels to a peer, and chooses between them.
-func (t *tunnelSet) find(b backend.Backend, own subnet.Lease, peer subnet.Peer) {
-	r, is := b.(backend.Rotator)
+func (t *tunnelSet) find(b move.Backends, own subnet.Lease, peer subnet.Peer) {
+	r, is := b.Rotator()
 	if !is {
 		return
 	}
-	if r.Offers(peer.Lease) {
+	l := *peer.Lease
+	if l.Attrs, is = l.As(r.Type); !is {
+		t.remove(peer.Key)
+		return
+	}
+	if r.Offers(&l) {
 		t.offers[peer.Key] = true
 	} else {
 		delete(t.offers, peer.Key)
 	}
-	if two := r.Tunnels(own, *peer.Lease); two != (subnet.Pair[backend.Tunnels]{}) {
+	if two := r.Tunnels(own, l); two != (subnet.Pair[backend.Tunnels]{}) {
 		t.two[peer.Key] = two
 	} else {
 		delete(t.two, peer.Key)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/backend/move"
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/hostif"
@@ -48,7 +49,7 @@ type View struct {
 	// answer.
 	Remembered    time.Time
 	Config        subnet.Config
-	Backend       backend.Backend // nil until there is one
+	Backends      move.Backends // zero until there is one
 	Interfaces    hostif.Interfaces
 	uplinkSetting string       // the name of the setting that chooses the uplink
 	Own           subnet.Lease // the zero Lease until there is one
@@ -68,8 +69,8 @@ type peersView struct {
 	Reserved      int               // reservations that no node uses
 	Unroutable    map[string]error  // by key
 	Tunnelled     map[string]detour // why packets take the tunnel, by key; nil if the backend has no other way
-	own           subnet.Lease
-	backend       backend.Backend
+	host          []netstate.Object // what the node needs with or without peers
+	way           func(*subnet.Peer) move.Way
 }
 
 // probes are the prober's findings in a View.
@@ -120,7 +121,7 @@ func askLoop[T any](ctx context.Context, a *Agent, f func() T) (T, error) {
 // loopView returns what Run's goroutine knows. It runs in that goroutine.
 func (a *Agent) loopView(e extent) View {
 	v := View{
-		Waiting: maps.Clone(a.waiting), Remembered: a.savedAt, Config: a.config, Backend: a.backend,
+		Waiting: maps.Clone(a.waiting), Remembered: a.savedAt, Config: a.config, Backends: a.backends,
 		Keys: a.keysView(), Interfaces: a.host, uplinkSetting: a.Uplinks.Names.OrWords().Iface, Own: a.own, Clone: a.clone(), Offload: a.offloadReport(), Since: a.since,
 	}
 	if a.peers != nil {
@@ -155,10 +156,14 @@ func (p *peerSet) view(e extent) peersView {
 	defer p.mu.Unlock()
 	v := peersView{
 		Known: true, Count: p.table.Len(), RejectedCount: p.table.CountRejected(), Reserved: p.table.Reserved(), Unroutable: maps.Clone(p.unroutable),
-		Tunnelled: p.tunnelled(), own: p.own, backend: p.backend,
+		Tunnelled: p.tunnelled(), host: p.hostObjects(),
 	}
 	if e == withPeers {
 		v.All, v.Rejected = p.all(), p.table.Rejected()
+		own, backends, seen, moves := p.own, p.backends, p.seen, maps.Clone(p.moved)
+		v.way = func(peer *subnet.Peer) move.Way {
+			return backends.Peer(own, *peer.Lease, &seen, backend.PlainMetrics, moves[peer.Key].Before)
+		}
 	} else {
 		v.Rejected = p.table.FirstRejected(fewRejected)
 	}
@@ -166,17 +171,14 @@ func (p *peerSet) view(e extent) peersView {
 }
 
 // wants returns the objects that the kernel should hold for a peer.
-func (p peersView) wants(l *subnet.Lease) []netstate.Object {
-	objects, _ := p.backend.Peer(p.own, *l, backend.PlainMetrics) // only what the backend can make
-	return objects
-}
+func (p peersView) wants(peer *subnet.Peer) []netstate.Object { return p.way(peer).Objects }
 
 // devices returns the names of this node's tunnel devices, its own and adopted ones.
 func (p peersView) devices() (names []string) {
 	if !p.Known {
 		return nil
 	}
-	for _, o := range p.backend.Host(p.own) {
+	for _, o := range p.host {
 		if l, isLink := o.(netstate.Link); isLink {
 			names = append(names, l.Name)
 		}

@@ -17,6 +17,17 @@ type Backend struct {
 	Raw string
 }
 
+// ParseBackend reads a Backend as a config has it.
+func ParseBackend(raw []byte) (Backend, error) { return parseBackend(raw) }
+
+// Format returns b as a config has it.
+func (b Backend) Format() string {
+	if b.Raw != "" {
+		return b.Raw
+	}
+	return `{"Type":"` + b.Type + `"}` // of a config without a Backend
+}
+
 // parseBackend reads the config's Backend.
 func parseBackend(raw json.RawMessage) (Backend, error) {
 	if isNull(raw) {

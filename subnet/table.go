@@ -193,6 +193,14 @@ func (t *Table) Peer(key string) *Lease {
 	return nil
 }
 
+// Own returns this node's own lease as the updates said last, or nil if they did not.
+func (t *Table) Own() *Lease {
+	if e := t.entries[t.ownKey]; e != nil && !e.departed && !e.leaving && e.bad() == nil {
+		return e.lease
+	}
+	return nil
+}
+
 // noLease is the lease of an entry that has none. Nothing changes it.
 var noLease = &Lease{}
 

@@ -88,17 +88,33 @@ func (b Backends) Router() (backend.Router, bool) {
 	return nil, false
 }
 
-// Confined returns the device of each family through which alone packets may leave. While
+// Rotator is a held backend that replaces its key.
+type Rotator struct {
+	Type string
+	backend.Rotator
+}
+
+// Rotator returns the first backend that replaces its key.
+func (b Backends) Rotator() (r Rotator, ok bool) {
+	for _, h := range b.held {
+		if r, ok := h.Backend.(backend.Rotator); ok {
+			return Rotator{h.Type, r}, true
+		}
+	}
+	return r, false
+}
+
+// Confined returns the devices of each family through which alone packets may leave. While
 // the node still publishes another primary backend, they leave as its routes say.
-func (b Backends) Confined(primary string) subnet.Pair[string] {
+func (b Backends) Confined(primary string) subnet.Pair[[2]string] {
 	if b.Target().Type != primary {
-		return subnet.Pair[string]{}
+		return subnet.Pair[[2]string]{}
 	}
 	return b.strict()
 }
 
 // strict returns the devices to which the config's backend confines packets.
-func (b Backends) strict() (devices subnet.Pair[string]) {
+func (b Backends) strict() (devices subnet.Pair[[2]string]) {
 	if c, ok := b.Target().Backend.(backend.Confiner); ok {
 		return c.Confined()
 	}
@@ -107,7 +123,7 @@ func (b Backends) strict() (devices subnet.Pair[string]) {
 
 // IsStrict reports whether packets to a peer may not leave by another backend again, once
 // they left by the config's.
-func (b Backends) IsStrict() bool { return b.strict() != subnet.Pair[string]{} }
+func (b Backends) IsStrict() bool { return b.strict() != subnet.Pair[[2]string]{} }
 
 // Publish returns what the node publishes by a plan.
 func (b Backends) Publish(p Plan) subnet.Attrs {
@@ -135,6 +151,9 @@ func (b Backends) Publish(p Plan) subnet.Attrs {
 // Host returns what the node needs with or without peers: for the backend that it
 // publishes as its primary one, and for the others. The network works without the latter.
 func (b Backends) Host(own subnet.Lease) (primary, others []netstate.Object) {
+	if b.IsZero() {
+		return nil, nil
+	}
 	first, ok := b.of(own.BackendType)
 	if !ok {
 		first = b.Target()

@@ -106,10 +106,10 @@ func TestHostHoldsAllBackends(t *testing.T) {
 	if b.MTU() != 1490 {
 		t.Errorf("the MTU is %d", b.MTU())
 	}
-	if got := b.Confined("vxlan"); got != (subnet.Pair[string]{}) {
+	if got := b.Confined("vxlan"); got != (subnet.Pair[[2]string]{}) {
 		t.Errorf("confined to %v before all peers have moved", got)
 	}
-	if got := b.Confined("wg"); got[subnet.IPv4] != "wg" {
+	if got := b.Confined("wg"); got[subnet.IPv4][0] != "wg" {
 		t.Errorf("confined to %v", got)
 	}
 	if a := b.Publish(Plan{Primary: "vxlan", Offers: []subnet.Offer{{Type: "wg", Ready: true}}}); a.BackendType != "vxlan" || a.Node.MTU != 1490 || a.Move != `{"Round":0,"Offers":[{"Type":"wg","Data":{"Of":"wg"},"Ready":true}]}` {

@@ -49,9 +49,9 @@ func (f fake) Peer(_, peer subnet.Lease, _ backend.Metrics) ([]netstate.Object, 
 }
 
 // Confined implements backend.Confiner.
-func (f fake) Confined() (devices subnet.Pair[string]) {
+func (f fake) Confined() (devices subnet.Pair[[2]string]) {
 	if f.strict {
-		devices[subnet.IPv4] = f.kind
+		devices[subnet.IPv4] = [2]string{f.kind}
 	}
 	return devices
 }

@@ -18,6 +18,7 @@ import (
 type Status struct {
 	Complete bool      // all owners are known
 	InSync   bool      // the kernel holds exactly what is desired, as far as is known
+	Tried    bool      // all that is desired is in the kernel or in Failing; no full resync is due because of a change
 	Since    time.Time // when InSync last changed
 	Objects  int       // desired
 	Pending  int       // keys that wait for work
@@ -77,7 +78,7 @@ func (r *Reconciler) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := Status{
-		Complete: r.desired.complete, InSync: r.report.inSync, Since: r.report.since,
+		Complete: r.desired.complete, InSync: r.report.inSync, Tried: r.tried() && r.now == nil && !r.resync.asked(), Since: r.report.since,
 		Objects: r.desired.state.Len(), Pending: len(r.queue.ready) + r.queue.drifted.len(),
 		Healed:  make(map[netstate.Kind]uint64),
 		Resyncs: r.report.resyncs, LastResync: r.report.lastResync, ResyncTook: r.report.resyncTook,

@@ -67,7 +67,7 @@ func decode(file io.ReaderAt, size int64, source string, peers bool) (Snapshot, 
 	if peers {
 		s.Peers = make([]subnet.Lease, 0, peerCount(file, size))
 	}
-	for count := 0; ; {
+	for count, former := 0, 0; ; {
 		tag, rest, err := r.next(maxLine)
 		switch {
 		case err != nil:
@@ -79,6 +79,12 @@ func decode(file io.ReaderAt, size int64, source string, peers bool) (Snapshot, 
 			return s, nil
 		case string(tag) == brokenTag && string(rest) == checksums && count == 0 && !s.ChecksumsBroken:
 			s.ChecksumsBroken = true
+			continue
+		case string(tag) == formerTag && count == 0 && former < MostFormer:
+			if s.Former[former], err = subnet.ParseBackend(rest); err != nil {
+				return Snapshot{}, r.corrupt(err)
+			}
+			former++
 			continue
 		case string(tag) != peerTag:
 			return Snapshot{}, corrupt("line %d has an unknown kind", r.number)

@@ -39,6 +39,11 @@ func Save(dir string, h Head, peers iter.Seq[subnet.Lease]) (saved int, err erro
 		if h.ChecksumsBroken {
 			w.line(fmt.Appendf(nil, "%s %s\n", brokenTag, checksums))
 		}
+		for _, b := range h.Former {
+			if text := b.Format(); b.Type != "" && len(text) < maxLine-len(formerTag)-2 {
+				w.line(fmt.Appendf(nil, "%s %s\n", formerTag, text))
+			}
+		}
 		for l := range peers {
 			if w.lease(peerTag, &l) == nil {
 				saved++

@@ -30,7 +30,12 @@ type Head struct {
 	// ChecksumsBroken says that the host's interface was found to put wrong checksums
 	// into tunnels.
 	ChecksumsBroken bool
+	// Former are the backends that the host moves away from, the latest first.
+	Former [MostFormer]subnet.Backend
 }
+
+// MostFormer is how many former backends a snapshot has.
+const MostFormer = 4
 
 // Snapshot is a network as it was known once. Of leases all but the Revision is
 // kept.
@@ -56,6 +61,7 @@ const (
 	givenTag  = "given" // before a config by which others give the subnets
 	ownTag    = "own"
 	brokenTag = "broken" // before checksums, if they are
+	formerTag = "former" // before a backend, if there is one
 	peerTag   = "peer"
 	endTag    = "end"
 

@@ -1,0 +1,205 @@
+package network
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tulle-net/tulle/backend/move"
+	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/subnet"
+)
+
+// ownerMove is the owner of the objects that the node needs for other backends than the one
+// that it publishes as its primary.
+const ownerMove = "move"
+
+const (
+	// movePause is the pause between two looks at the progress of a move, and movePeer is
+	// added to it for each peer: each step is a write of every node that every node reads.
+	movePause = 300 * time.Millisecond
+	movePeer  = time.Millisecond
+	// unusedFor is how long the node holds a backend that no peer sends by any more: longer
+	// than the store takes to tell a peer.
+	unusedFor = 10 * time.Second
+)
+
+// moving is the agent's part of a move.
+type moving struct {
+	former []subnet.Backend // that the node holds beside the config's, the latest first
+	round  int              // see subnet.Move
+	since  time.Time        // of the present move; the zero Time without one
+	timer  *time.Timer      // of the next look
+	unused map[string]time.Time
+	plan   move.Plan // at the last look
+}
+
+// known returns what the store has of this node, as far as the node knows.
+func (a *Agent) known() subnet.Attrs {
+	if a.confirmed != (subnet.Attrs{}) {
+		return a.confirmed
+	}
+	return a.before.Attrs
+}
+
+// carry makes the node hold what it held before beside the backend of cfg.
+func (a *Agent) carry(cfg subnet.Config) {
+	former := a.moving.former
+	if a.config.Backend.Type != "" {
+		former = append([]subnet.Backend{a.config.Backend}, former...)
+	}
+	held := map[string]bool{cfg.Backend.Type: true}
+	former = slices.DeleteFunc(slices.Clone(former), func(b subnet.Backend) bool {
+		again := held[b.Type]
+		held[b.Type] = true
+		return again
+	})
+	if subnets := a.published().Subnets; !cfg.Allows(subnets) {
+		former = nil
+	}
+	a.hold(former, cfg.Backend.Type)
+}
+
+// hold makes the node hold former beside target.
+func (a *Agent) hold(former []subnet.Backend, target string) {
+	m := &a.moving
+	m.former, m.unused = former, make(map[string]time.Time)
+	if len(former) == 0 {
+		m.since = time.Time{}
+		return
+	}
+	known := a.known()
+	if m.round = known.Round(); m.round == 0 || !known.Speaks(target) || a.config.Backend.Type != "" && a.config.Backend.Type != target {
+		m.round++
+	}
+	if m.since.IsZero() || a.config.Backend.Type != target {
+		m.since = time.Now()
+	}
+	klog.InfoS("Moving to another backend", "to", target, "from", typesOf(former))
+	a.lookSoon()
+}
+
+func typesOf(backends []subnet.Backend) string {
+	types := make([]string, len(backends))
+	for i, b := range backends {
+		types[i] = b.Type
+	}
+	return strings.Join(types, ", ")
+}
+
+// lookSoon schedules the next look at the progress of a move.
+func (a *Agent) lookSoon() {
+	pause := movePause
+	if a.peers != nil {
+		pause += time.Duration(a.peers.Len()) * movePeer
+	}
+	a.moving.timer.Reset(pause)
+}
+
+// makeBackends returns the backend of the config in force, and those that the node moves
+// away from.
+func (a *Agent) makeBackends() (move.Backends, error) {
+	target, err := a.makeBackend(a.config)
+	if err != nil {
+		return move.Backends{}, err
+	}
+	held := []move.Held{{Type: a.config.Backend.Type, Backend: target}}
+	former := a.moving.former[:0:0]
+	for _, old := range a.moving.former {
+		cfg := a.config
+		cfg.Backend = old
+		b, err := a.makeBackend(cfg)
+		if errors.Is(err, netstate.ErrUnfinished) {
+			return move.Backends{}, err
+		}
+		if err != nil {
+			klog.ErrorS(err, "Failed to set up the former backend; giving it up", "backend", old.Type)
+			continue
+		}
+		held, former = append(held, move.Held{Type: old.Type, Backend: b}), append(former, old)
+	}
+	a.moving.former = former
+	return move.New(a.moving.round, a.host.Uplinks[subnet.IPv4].Link, held...), nil
+}
+
+// planMove returns what follows for the move from what is known now.
+func (a *Agent) planMove() move.Plan {
+	s := move.State{Held: a.backends.Types(), Published: a.known(), Peers: func(func(move.Peer) bool) {}}
+	if a.peers == nil {
+		return s.Plan()
+	}
+	kernel := a.loop.Status()
+	refused := make(map[string]bool)
+	for _, f := range kernel.Failing {
+		refused[f.Owner] = true
+	}
+	s.Settled = a.backends.Moving() && a.listed && kernel.Pending == 0 && kernel.Tried
+	s.InPlace = s.Settled
+	if refused[ownerHost] || refused[ownerMove] {
+		for _, o := range a.backends.Target().Host(a.own) {
+			s.InPlace = s.InPlace && !slices.ContainsFunc(kernel.Failing, failsAt(o.Key()))
+		}
+	}
+	s.Peers = a.peers.moves(refused)
+	return s.Plan()
+}
+
+// look continues a move: it publishes what follows now, and gives up backends that no peer
+// needs.
+func (a *Agent) look() {
+	if !a.backends.Moving() || len(a.moving.former) == 0 {
+		return
+	}
+	defer a.lookSoon()
+	if a.peers == nil || a.backends.Target().Type != a.config.Backend.Type {
+		return // the backend of the config cannot be set up
+	}
+	before := a.moving.plan
+	plan := a.planMove()
+	a.moving.plan = plan
+	if len(plan.Waits) != len(before.Waits) {
+		a.changed()
+	}
+	if a.giveUp(plan.Unneeded) || a.attrs(plan) != a.claim.Attrs {
+		a.refresh()
+	}
+}
+
+// giveUp stops holding the backends that were unneeded for long enough, and reports whether
+// there are any.
+func (a *Agent) giveUp(unneeded []string) (any bool) {
+	m, now := &a.moving, time.Now()
+	for kind := range m.unused {
+		if !slices.Contains(unneeded, kind) {
+			delete(m.unused, kind)
+		}
+	}
+	for _, kind := range unneeded {
+		since, counted := m.unused[kind]
+		if !counted {
+			m.unused[kind] = now
+			continue
+		}
+		if now.Sub(since) < unusedFor {
+			continue
+		}
+		klog.InfoS("No peer uses the former backend any more; removing it", "backend", kind)
+		m.former = slices.DeleteFunc(slices.Clone(m.former), func(b subnet.Backend) bool { return b.Type == kind })
+		any = true
+	}
+	if len(m.former) == 0 {
+		klog.InfoS("Moved to another backend", "to", a.config.Backend.Type, "took", now.Sub(m.since).Round(time.Millisecond))
+		m.since = time.Time{}
+	}
+	return any
+}
+
+// attrs returns what the node publishes by a plan.
+func (a *Agent) attrs(p move.Plan) subnet.Attrs {
+	attrs := a.backends.Publish(p)
+	attrs.Node.ID, attrs.Node.Name, attrs.Node.Instance = a.Node.ID, a.Node.Name, a.Node.Instance
+	return attrs
+}
