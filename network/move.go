@@ -78,6 +78,10 @@ func (a *Agent) hold(former []subnet.Backend, target string) {
 	if m.since.IsZero() || a.config.Backend.Type != target {
 		m.since = time.Now()
 	}
+	if a.listed && a.Outputs.StateDir != "" {
+		a.saving = true
+		a.save.Reset(0) // the next run must hold the same
+	}
 	klog.InfoS("Moving to another backend", "to", target, "from", typesOf(former))
 	a.lookSoon()
 }
@@ -150,11 +154,11 @@ func (a *Agent) planMove() move.Plan {
 // look continues a move: it publishes what follows now, and gives up backends that no peer
 // needs.
 func (a *Agent) look() {
-	if !a.backends.Moving() || len(a.moving.former) == 0 {
+	if len(a.moving.former) == 0 {
 		return
 	}
 	defer a.lookSoon()
-	if a.peers == nil || a.backends.Target().Type != a.config.Backend.Type {
+	if a.peers == nil || !a.backends.Moving() || a.backends.Target().Type != a.config.Backend.Type {
 		return // the backend of the config cannot be set up
 	}
 	before := a.moving.plan

@@ -1,7 +1,9 @@
 package network
 
 import (
+	"fmt"
 	"iter"
+	"time"
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/move"
@@ -72,3 +74,40 @@ func (p *peerSet) moves(refused map[string]bool) iter.Seq[move.Peer] {
 		}
 	}
 }
+
+// longMove is how long a move may take before it counts as a problem.
+const longMove = time.Hour
+
+// moveView is the part of a View about a move.
+type moveView struct {
+	from  string
+	since time.Time
+	plan  move.Plan
+}
+
+// moveView returns how far the move is, or nil if there is none.
+func (a *Agent) moveView() *moveView {
+	if len(a.moving.former) == 0 {
+		return nil
+	}
+	return &moveView{typesOf(a.moving.former), a.moving.since, a.moving.plan}
+}
+
+// text says how far the move is, and what it waits for.
+func (m *moveView) text() string {
+	text := fmt.Sprintf("moving from %s: sending to %d of %d peers by the new backend", m.from, m.plan.Switched, m.plan.Peers)
+	for i, w := range m.plan.Waits {
+		if i == fewWaits {
+			return text + fmt.Sprintf("; and for %d more peers", len(m.plan.Waits)-i)
+		}
+		name := w.Key
+		if w.Name != "" {
+			name = w.Name + " (" + w.Key + ")"
+		}
+		text += fmt.Sprintf("; waiting for %s: %s", name, w.Why)
+	}
+	return text
+}
+
+// fewWaits is how many of the peers that a move waits for are named.
+const fewWaits = 3

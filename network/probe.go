@@ -120,29 +120,31 @@ func overlayOf(host []netstate.Object) overlay {
 func (p *peerSet) paths(keys []string, uplinks subnet.Pair[hostif.Uplink]) (all []probe.Path) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	here := overlayOf(p.hostObjects())
+	here := make(map[string]overlay) // by backend: during a move there are several
 	for _, key := range keys {
 		l := p.table.Peer(key)
 		if l == nil {
 			continue
 		}
-		objects := p.way(subnet.Peer{Key: key, Lease: l}, backend.PlainMetrics).Objects
+		way := p.way(subnet.Peer{Key: key, Lease: l}, backend.PlainMetrics)
+		by, known := here[way.By]
+		if !known {
+			by = overlayOf(p.backends.HostOf(way.By, p.own))
+			here[way.By] = by
+		}
 		for f, u := range uplinks {
-			route, ok := routeTo(objects, l.Subnets[f])
+			route, ok := routeTo(way.Objects, l.Subnets[f])
 			if !ok || !u.IsValid() {
 				continue
 			}
 			path := probe.Path{
-				Peer: key, Name: l.Node.Name, Link: route.Link, Tunnel: here.devices[route.Link].Traffic(),
+				Peer: key, Name: l.Node.Name, Link: route.Link, Tunnel: by.devices[route.Link].Traffic(),
 				From: u.Address, To: l.PublicIP[f], HostFrom: u.Address, HostTo: l.PublicIP[f], MTU: u.MTU,
-				Tag: probe.NewTag(l.Node.Instance), Key: keyOn(objects, route.Link),
+				Tag: probe.NewTag(l.Node.Instance), Key: keyOn(way.Objects, route.Link),
 			}
-			if here.from[f].IsValid() {
+			if by.from[f].IsValid() {
 				// The peer has an address of its own device, by the same backend.
-				path.From, path.To, path.MTU = here.from[f], l.Subnets[f].Addr(), here.mtu[f]
-			}
-			if d, ours := here.devices[route.Link]; ours {
-				path.MTU = d.MTU // of several, during a move
+				path.From, path.To, path.MTU = by.from[f], l.Subnets[f].Addr(), by.mtu[f]
 			}
 			if l.Node.MTU != 0 {
 				path.MTU = min(path.MTU, l.Node.MTU)

@@ -62,8 +62,15 @@ func unless(there bool, why string) string {
 }
 
 func (v View) checkConfig() status.Check {
-	return v.check("config", onConfig, unless(v.Config != (subnet.Config{}), "no network config yet"),
-		join(valid(v.Config.Networks()))+" by "+v.Config.Backend.Type)
+	text := join(valid(v.Config.Networks())) + " by " + v.Config.Backend.Type
+	if v.Move != nil {
+		text += ", " + v.Move.text()
+	}
+	c := v.check("config", onConfig, unless(v.Config != (subnet.Config{}), "no network config yet"), text)
+	if v.Move != nil && v.At.Sub(v.Move.since) > longMove {
+		c.Degraded = append(c.Degraded, fmt.Sprintf("the move to the backend %s does not end: %s", v.Config.Backend.Type, v.Move.text()))
+	}
+	return c
 }
 
 // checkUplink ignores a lost uplink if all peers are on the link: they need no

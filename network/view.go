@@ -50,6 +50,7 @@ type View struct {
 	Remembered    time.Time
 	Config        subnet.Config
 	Backends      move.Backends // zero until there is one
+	Move          *moveView     // nil unless the node moves to another backend
 	Interfaces    hostif.Interfaces
 	uplinkSetting string       // the name of the setting that chooses the uplink
 	Own           subnet.Lease // the zero Lease until there is one
@@ -124,6 +125,7 @@ func (a *Agent) loopView(e extent) View {
 		Waiting: maps.Clone(a.waiting), Remembered: a.savedAt, Config: a.config, Backends: a.backends,
 		Keys: a.keysView(), Interfaces: a.host, uplinkSetting: a.Uplinks.Names.OrWords().Iface, Own: a.own, Clone: a.clone(), Offload: a.offloadReport(), Since: a.since,
 	}
+	v.Move = a.moveView()
 	if a.peers != nil {
 		// The peers matter only while the uplink is in doubt.
 		_, uplinkLost := a.waiting[onUplink]

@@ -52,12 +52,6 @@ func (b Backends) Types() (all []string) {
 	return all
 }
 
-// has reports whether the node holds a type.
-func (b Backends) has(kind string) bool {
-	_, ok := b.of(kind)
-	return ok
-}
-
 func (b Backends) of(kind string) (Held, bool) {
 	for _, h := range b.held {
 		if h.Type == kind {
@@ -210,6 +204,15 @@ type Way struct {
 	// Err is why a part of the peer is unreachable by that backend. Target is why the
 	// config's backend, which both have, does not reach the peer at all.
 	Err, Target error
+}
+
+// HostOf returns what one of the backends needs with or without peers.
+func (b Backends) HostOf(kind string, own subnet.Lease) []netstate.Object {
+	h, ok := b.of(kind)
+	if !ok {
+		return nil
+	}
+	return h.Host(own)
 }
 
 // errNoBackend is returned for a peer that publishes no backend that this node holds.
