@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/backend/move"
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/identity"
 	"github.com/tulle-net/tulle/pkg/netstate"
@@ -232,7 +233,11 @@ func UnknownBackend(cfg subnet.Config, backends map[string]backend.Factory) erro
 
 // refresh computes what follows from config, host and lease after one of them
 // changed.
-func (a *Agent) refresh() {
+func (a *Agent) refresh() { a.refreshBy(nil) }
+
+// refreshBy is refresh with the next step of a move. Without one, the move stays where it
+// is: the kernel does not have yet what follows from the change.
+func (a *Agent) refreshBy(plan *move.Plan) {
 	if !a.hasUplinks() {
 		return
 	}
@@ -251,8 +256,12 @@ func (a *Agent) refresh() {
 		klog.InfoS("Backend can be set up now")
 	}
 	a.backends = b
-	a.moving.plan = a.planMove()
-	claim := subnet.Claim{Attrs: a.attrs(a.moving.plan), Want: a.want()}
+	if plan == nil {
+		still := a.planMove(false)
+		plan = &still
+	}
+	a.moving.plan = *plan
+	claim := subnet.Claim{Attrs: a.attrs(*plan), Want: a.want()}
 	if a.own != (subnet.Lease{}) && a.config.Allows(a.own.Subnets) {
 		own := a.own
 		own.Attrs = claim.Attrs

@@ -129,8 +129,9 @@ func (a *Agent) makeBackends() (move.Backends, error) {
 	return move.New(a.moving.round, a.host.Uplinks[subnet.IPv4].Link, held...), nil
 }
 
-// planMove returns what follows for the move from what is known now.
-func (a *Agent) planMove() move.Plan {
+// planMove returns what follows for the move from what is known now. The loop is given all
+// that the backends need, unless one of them has just changed.
+func (a *Agent) planMove(given bool) move.Plan {
 	s := move.State{Held: a.backends.Types(), Published: a.known(), Peers: func(func(move.Peer) bool) {}}
 	if a.peers == nil {
 		return s.Plan()
@@ -140,7 +141,7 @@ func (a *Agent) planMove() move.Plan {
 	for _, f := range kernel.Failing {
 		refused[f.Owner] = true
 	}
-	s.Settled = a.backends.Moving() && a.listed && kernel.Pending == 0 && kernel.Tried
+	s.Settled = given && a.backends.Moving() && a.listed && kernel.Pending == 0 && kernel.Tried
 	s.InPlace = s.Settled
 	if refused[ownerHost] || refused[ownerMove] {
 		for _, o := range a.backends.Target().Host(a.own) {
@@ -162,13 +163,13 @@ func (a *Agent) look() {
 		return // the backend of the config cannot be set up
 	}
 	before := a.moving.plan
-	plan := a.planMove()
+	plan := a.planMove(true)
 	a.moving.plan = plan
 	if len(plan.Waits) != len(before.Waits) {
 		a.changed()
 	}
 	if a.giveUp(plan.Unneeded) || a.attrs(plan) != a.claim.Attrs {
-		a.refresh()
+		a.refreshBy(&plan)
 	}
 }
 

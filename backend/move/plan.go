@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
+	"sort"
 
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -80,7 +80,7 @@ func (s State) Plan() (p Plan) {
 	p.Sends = s.sends(p.Primary, all)
 	p.Offers = s.offers(p.Primary, published, all)
 	p.Unneeded = s.unneeded(p, all)
-	slices.SortFunc(p.Waits, func(a, b Wait) int { return strings.Compare(a.Key, b.Key) })
+	sort.Slice(p.Waits, func(i, j int) bool { return p.Waits[i].Key < p.Waits[j].Key })
 	return p
 }
 
