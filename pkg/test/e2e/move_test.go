@@ -3,6 +3,8 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,12 @@ var leftovers = map[string][]string{
 func TestMovesLoseNothing(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
+	for _, h := range w.Hosts {
+		w.eventually(func() error { // without it, a new daemon does not know the former backend
+			_, err := os.Stat(filepath.Join(h.StateDir, "snapshot"))
+			return err
+		})
+	}
 	before := "vxlan"
 	for i, kind := range []string{"host-gw", "udp", "vxlan"} {
 		p := w.floods()
