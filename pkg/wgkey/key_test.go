@@ -78,13 +78,18 @@ func TestNoTextHasTheSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys := Keys{Current: k, Successor: k, Step: Return}
+	store := NewStore("", "", "node")
+	store.set("one", keys)
 	within := struct { // fmt does not call methods of unexported fields
 		key  Private
 		ring *Ring
 		keys map[string]Private
 		psk  map[netstate.PSK]hidden
-	}{k, r, map[string]Private{"k": k}, r.psk}
+		all  []any
+	}{k, r, map[string]Private{"k": k}, r.psk, []any{keys, &keys, store, keys.State()}}
 	text := fmt.Sprintf("%v %+v %#v %s %q %v %v %v %#v %+v %s", k, k, k, k, k, &k, []Private{k}, r, r, r, marshalled)
+	text += fmt.Sprintf("%v %+v %#v %v %+v %#v", keys, keys, keys, store, store, store)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X"} {
 		text += fmt.Sprintf(verb+verb+verb+verb, k, r, within, &within)
 	}
