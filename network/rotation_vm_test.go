@@ -4,17 +4,17 @@ package network
 
 import (
 	"bytes"
-	"encoding/hex"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,27 +23,77 @@ import (
 	"github.com/tulle-net/tulle/subnet"
 )
 
-// pinging sends marked pings until it is called, and then returns what became of them.
-func (w *whole) pinging(to netip.Addr, from netip.Addr) func() (sent, lost int) {
+// echoes sends marked packets to another host, which returns them, until it is called. It
+// waits for those that are on their way, and returns when those that were lost were sent.
+func (w *whole) echoes(to *whole, f subnet.Family) func() (sent int, lost []time.Time) {
 	w.t.Helper()
-	cmd := w.ns.Command("ping", "-n", "-q", "-i", "0.01", "-s", "200", "-p", hex.EncodeToString([]byte(marker)), "-I", from.String(), to.String())
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		w.t.Fatal(err)
+	listen := func(w *whole) (c *net.UDPConn) {
+		w.ns.Do(w.t, func() (err error) {
+			c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(w.pod(f), 0)))
+			return err
+		})
+		w.t.Cleanup(func() { _ = c.Close() })
+		return c
 	}
-	w.t.Cleanup(func() { _ = cmd.Process.Kill() })
-	return func() (sent, lost int) {
-		w.t.Helper()
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait() // it fails if a ping was lost, which the counts show
-		m := regexp.MustCompile(`(\d+) packets transmitted, (\d+) received`).FindStringSubmatch(out.String())
-		if m == nil {
-			w.t.Fatalf("ping said %q", &out)
+	here, there := listen(w), listen(to)
+	at := there.LocalAddr().(*net.UDPAddr).AddrPort()
+	go func() {
+		b := make([]byte, 2000)
+		for {
+			n, from, err := there.ReadFromUDPAddrPort(b)
+			if err != nil {
+				return
+			}
+			_, _ = there.WriteToUDPAddrPort(b[:n], from)
 		}
-		sent, _ = strconv.Atoi(m[1])
-		received, _ := strconv.Atoi(m[2])
-		return sent, sent - received
+	}()
+	var mu sync.Mutex
+	waiting := make(map[uint64]time.Time) // when it was sent, by number
+	go func() {
+		b := make([]byte, 2000)
+		for {
+			n, _, err := here.ReadFromUDPAddrPort(b)
+			if err != nil {
+				return
+			}
+			if n > 8 {
+				mu.Lock()
+				delete(waiting, binary.BigEndian.Uint64(b))
+				mu.Unlock()
+			}
+		}
+	}()
+	stop, count := make(chan struct{}), make(chan int)
+	go func() {
+		pace := time.NewTicker(10 * time.Millisecond)
+		defer pace.Stop()
+		for n := uint64(0); ; n++ {
+			select {
+			case <-stop:
+				count <- int(n)
+				return
+			case <-pace.C:
+			}
+			mu.Lock()
+			waiting[n] = time.Now()
+			mu.Unlock()
+			_, _ = here.WriteToUDPAddrPort(append(binary.BigEndian.AppendUint64(nil, n), bytes.Repeat([]byte(marker), 12)...), at)
+		}
+	}()
+	return func() (sent int, lost []time.Time) {
+		w.t.Helper()
+		close(stop)
+		sent = <-count
+		const patience = 10 * time.Second
+		for begin := time.Now(); ; {
+			mu.Lock()
+			left := slices.Collect(maps.Values(waiting))
+			mu.Unlock()
+			if len(left) == 0 || time.Since(begin) > patience {
+				return sent, left
+			}
+			<-time.After(100 * time.Millisecond)
+		}
 	}
 }
 
@@ -108,8 +158,8 @@ func (w *whole) stream(to *whole, at netip.Addr) func() (arrived int64, err erro
 	}
 }
 
-// TestWireGuardReplacesItsKey under pings and a stream each way, with a look at the wire:
-// no ping is lost, nothing is readable, and the old key is gone from all hosts.
+// TestWireGuardReplacesItsKey under a flood and a stream each way, with a look at the wire:
+// no packet is lost, nothing is readable, and the old key is gone from all hosts.
 func TestWireGuardReplacesItsKey(t *testing.T) {
 	for name, config := range map[string]string{
 		"separate": `{` + dual + `, "Backend": {"Type": "wireguard", "PSK": "AQIDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}}`,
@@ -125,10 +175,10 @@ func TestWireGuardReplacesItsKey(t *testing.T) {
 				wires = append(wires, w.capture())
 			}
 			before := a.publicKey()
-			var pings []func() (int, int)
+			var floods []func() (int, []time.Time)
 			for i, f := range subnet.Families {
 				near, far := c.host[1+i], c.host[2-i]
-				pings = append(pings, a.pinging(near.pod(f), a.pod(f)), far.pinging(a.pod(f), far.pod(f)))
+				floods = append(floods, a.echoes(near, f), far.echoes(a, f))
 			}
 			streams := []func() (int64, error){a.stream(b, b.pod(subnet.IPv4)), b.stream(a, a.pod(subnet.IPv6))}
 			if _, requested, err := wgkey.Request(filepath.Dir(a.keys)); !requested || err != nil {
@@ -142,6 +192,7 @@ func TestWireGuardReplacesItsKey(t *testing.T) {
 				}
 				if step := s.Step.String(); len(steps) == 0 || steps[len(steps)-1] != step {
 					steps = append(steps, step)
+					t.Logf("%s: %s", time.Now().Format(time.StampMilli), step)
 				}
 				if s.Step != wgkey.None || s.Device.String() == before {
 					return fmt.Errorf("the steps are %q; %v", steps, a.agent.View(t.Context()).Keys.elsewhere)
@@ -160,11 +211,11 @@ func TestWireGuardReplacesItsKey(t *testing.T) {
 					t.Errorf("node %d has the peers %q; the key was %s and is %s", w.number, keys, before, after)
 				}
 			}
-			for i, count := range pings {
-				if sent, lost := count(); lost != 0 || sent < 300 {
-					t.Errorf("flood %d lost %d of %d pings", i, lost, sent)
-				} else {
-					t.Logf("flood %d lost none of %d pings", i, sent)
+			for i, count := range floods {
+				sent, lost := count()
+				if t.Logf("flood %d lost %d of %d packets", i, len(lost), sent); len(lost) > 0 || sent < 300 {
+					slices.SortFunc(lost, time.Time.Compare)
+					t.Errorf("flood %d lost %d of %d packets, those of %v", i, len(lost), sent, lost)
 				}
 			}
 			for i, count := range streams {
