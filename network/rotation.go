@@ -127,6 +127,9 @@ func (r *rotator) turn(ctx context.Context) time.Duration {
 			r.wake()
 		}
 	}
+	if ctx.Err() != nil {
+		return idleTick // whatever failed, failed because of that
+	}
 	if err != nil {
 		r.paused = now.Add(failedPause)
 	}

@@ -195,7 +195,11 @@ func TestWireGuardReplacesItsKey(t *testing.T) {
 					t.Logf("%s: %s", time.Now().Format(time.StampMilli), step)
 				}
 				if s.Step != wgkey.None || s.Device.String() == before {
-					return fmt.Errorf("the steps are %q; %v", steps, a.agent.View(t.Context()).Keys.elsewhere)
+					var waits []string
+					if keys := a.agent.View(t.Context()).Keys; keys != nil { // a busy machine may not answer in time
+						waits = keys.elsewhere
+					}
+					return fmt.Errorf("the steps are %q; waiting for %q", steps, waits)
 				}
 				return nil
 			})
