@@ -44,8 +44,8 @@ func (w *world) moved(to string) {
 	}
 }
 
-// floods sends a ping every few milliseconds between all hosts, in both families.
-func (w *world) floods() *streams {
+// pingAround sends a ping every few milliseconds from each host to the next, in both families.
+func (w *world) pingAround() *streams {
 	s := &streams{w: w}
 	for i, from := range w.Hosts {
 		to := w.Hosts[(i+1)%len(w.Hosts)]
@@ -76,7 +76,7 @@ func TestMovesLoseNothing(t *testing.T) {
 	}
 	before := "vxlan"
 	for i, kind := range []string{"host-gw", "udp", "vxlan"} {
-		p := w.floods()
+		p := w.pingAround()
 		p.more(20)
 		w.moveTo(kind)
 		h := w.Hosts[i%len(w.Hosts)]
@@ -153,7 +153,7 @@ func TestFlannelNodeStaysOnWhatItSpeaks(t *testing.T) {
 func TestConfigThatChangesBackLosesNothing(t *testing.T) {
 	t.Parallel()
 	w := newNetwork(t, 3, 1, dualConfig)
-	p := w.floods()
+	p := w.pingAround()
 	p.more(20)
 	for _, kind := range []string{"udp", "vxlan", "udp", "host-gw"} {
 		w.moveTo(kind)
