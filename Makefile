@@ -46,7 +46,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-capi test-cloud soak soak-udp soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-traffic bench-wireguard bench-heal bench-kube bench-controller bench-cloud bench-network deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-rotation test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-capi test-cloud soak soak-udp soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-traffic bench-wireguard bench-heal bench-kube bench-controller bench-cloud bench-network deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd, bin/tulle-wireguard and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -67,6 +67,9 @@ test: root go deps lint ## lint, then every test with -race; a skipped test fail
 
 test-vm: go vm-deps ## the tests that need another kernel, in a virtual machine
 	go run ./pkg/test/vmtest $(VM_PACKAGES)
+
+test-vm-rotation: go vm-deps ## a replacement of WireGuard keys under floods and streams, with a look at the wire, in a virtual machine
+	go run ./pkg/test/vmtest -also rotation -run '^TestWireGuardReplacesItsKey$$' ./network
 
 test-vm-flannel: go vm-deps flannel-deps ## WireGuard of whole daemons beside flannel's, which it builds, in a virtual machine
 	go run ./pkg/test/vmtest -flannel ./pkg/test/wireguardtest
@@ -119,14 +122,14 @@ soak-cloud: go ## two tulle-controllers on a fake AWS under random faults for SO
 
 lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
-	go vet -tags vm,packages ./...
+	go vet -tags vm,rotation,packages ./...
 	go vet -tags kube,flannel,ginkgo ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go vet -tags vm,flannel ./pkg/test/wireguardtest
 	go vet -tags kubelet ./pkg/test/kubelettest/...
 	go vet -tags aws ./pkg/cloud/aws/... ./pkg/awsdeploy
 	go vet -tags kube,ccm,capi ./pkg/test/controllertest
 	go vet -tags cloud ./pkg/test/e2e
-	go tool staticcheck -tags vm,packages ./...
+	go tool staticcheck -tags vm,rotation,packages ./...
 	go tool staticcheck -tags kube,flannel,ginkgo ./pkg/kube ./pkg/election ./subnet/kube ./pkg/test/kubetest ./pkg/test/controllertest ./dist/kubernetes ./pkg/test/e2e
 	go tool staticcheck -tags vm,flannel ./pkg/test/wireguardtest
 	go tool staticcheck -tags kubelet ./pkg/test/kubelettest/...

@@ -10,7 +10,7 @@
 // Debian's cloud kernel on it and prints the tests' output. It ignores packages
 // without such a file, so ./... finds every one. -run chooses tests by name instead,
 // tagged or not. With -flannel it builds with the tag flannel, too, and adds tulled, etcd
-// and flannel's daemon to the image.
+// and flannel's daemon to the image. With -also it builds with one more tag.
 //
 // These are all failures: a failed test, a skipped one, a package that runs no test,
 // a kernel that panics, and a machine that ends before it has reported. The last line
@@ -40,6 +40,7 @@ type options struct {
 	modules []string
 	tools   []string
 	run     string
+	also    string
 	flannel bool
 	timeout time.Duration
 }
@@ -54,6 +55,7 @@ func main() {
 	modules := flag.String("modules", "bridge,dummy,ip6_tunnel,ipip,nf_tables,nft_chain_nat,nft_masq,tun,veth,vxlan,wireguard", "kernel `modules` to load, with those that they depend on")
 	tools := flag.String("tools", "bridge,ip,ping,/bin/sh", "this host's `programs` to put into the machine, each NAME or NAME=PATH")
 	run := flag.String("run", "", "run the tests that match `regexp`, tagged vm or not")
+	also := flag.String("also", "", "also run the tests in files with the tags vm and `tag`")
 	flannel := flag.Bool("flannel", false, "run the tests in files with the tags vm and flannel, with tulled, etcd and flanneld")
 	timeout := flag.Duration("timeout", 10*time.Minute, "end the machine after this `time`")
 	flag.Usage = func() {
@@ -69,7 +71,7 @@ func main() {
 	// The kernel ends QEMU when the thread that started it ends (Pdeathsig).
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ok, err := host(ctx, options{fields(*modules), fields(*tools), *run, *flannel, *timeout}, flag.Args())
+	ok, err := host(ctx, options{fields(*modules), fields(*tools), *run, *also, *flannel, *timeout}, flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "vmtest:", err)
@@ -97,6 +99,9 @@ func host(ctx context.Context, opt options, patterns []string) (bool, error) {
 	defer os.RemoveAll(dir)
 
 	tags := tag
+	if opt.also != "" {
+		tags += "," + opt.also
+	}
 	if opt.flannel {
 		tags += ",flannel"
 		opt.modules = append(opt.modules, "br_netfilter") // flanneld does not start without
