@@ -66,7 +66,7 @@ test: root go deps lint ## lint, then every test with -race; a skipped test fail
 	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 20m -p $$(($$(nproc) + 2)) $(TESTFLAGS) $(PACKAGES)
 
 test-vm: go vm-deps ## the tests that need another kernel, in a virtual machine
-	go run ./pkg/test/vmtest $(VM_PACKAGES)
+	go run ./pkg/test/vmtest -timeout 25m $(VM_PACKAGES)
 
 test-vm-rotation: go vm-deps ## a replacement of WireGuard keys under floods and streams, with a look at the wire, in a virtual machine
 	go run ./pkg/test/vmtest -also rotation -run '^TestWireGuardReplacesItsKey$$' ./network
