@@ -71,6 +71,7 @@ func TestWireGuardsRuleStandsFirst(t *testing.T) {
 			c.start()
 			c.pingAll()
 			a.end()
+			b.end() // its kernel and its lease stay those of vxlan
 			c.store.SetConfig(config(v4, fmt.Sprintf(`{"Type": "wireguard", "Strict": %t}`, strict)))
 			from, to := a.pod(subnet.IPv4), b.pod(subnet.IPv4)
 			a.ns.IP(t, "route add "+to.String()+"/32 via 198.18.0.2 dev eth0")

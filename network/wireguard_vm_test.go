@@ -432,9 +432,10 @@ func TestWireGuardAfterVXLAN(t *testing.T) {
 		return nil
 	})
 	a.end()
+	b.end() // its kernel and its lease stay those of vxlan
 	c.store.SetConfig(config(v4, `{"Type": "wireguard"}`))
 	a.start()
-	a.ready(0) // B is a node of vxlan still
+	a.ready(0)
 	wire := a.capture()
 	for range 3 {
 		if a.ping(b.pod(subnet.IPv4)) || a.ping(b.pod(subnet.IPv4), "-I", a.pod(subnet.IPv4).String()) {
@@ -442,7 +443,6 @@ func TestWireGuardAfterVXLAN(t *testing.T) {
 		}
 	}
 	wire.wantNoPlain(t, "A before B")
-	b.end()
 	b.start()
 	for _, w := range c.host {
 		w.ready(1)
