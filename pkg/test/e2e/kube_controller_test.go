@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,12 @@ func TestKubeController(t *testing.T) {
 	pings.more(50)
 	pings.wantLost(0)
 	k.sameKeys(keys)
+	k.eventually(func() error { // before it runs, a signal ends it as any process
+		if p.Said() == "" {
+			return errors.New("the second tulle-controller has not begun")
+		}
+		return nil
+	})
 	if state := p.End(syscall.SIGTERM); !state.Success() {
 		t.Errorf("tulle-controller ended with %v:\n%s", state, p.Said())
 	}
