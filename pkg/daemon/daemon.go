@@ -98,7 +98,7 @@ func Run(o options.Options, version string, backends map[string]backend.Factory)
 	service := systemd.New(is)
 	running.Go(func() { service.Run(ctx, toSystemd) })
 	running.Go(func() {
-		onHangup(ctx, hangups, func() { service.Reload(func() { reload(ctx, store, agent) }) })
+		onHangup(ctx, hangups, func() { service.Reload(func() { reload(store, agent) }) })
 	})
 	agent.Run(ctx)
 	service.Stop()
@@ -159,9 +159,9 @@ func onHangup(ctx context.Context, hangups <-chan os.Signal, do func()) {
 }
 
 // reload makes the daemon read its files again and run a full resync.
-func reload(ctx context.Context, store Store, agent *network.Agent) {
+func reload(store Store, agent *network.Agent) {
 	klog.InfoS("Reloading files, and resyncing the kernel")
-	if err := store.Reload(ctx); err != nil {
+	if err := store.Reload(); err != nil {
 		klog.ErrorS(err, "Failed to reload; keeping what was read before")
 	}
 	agent.Reload()

@@ -24,7 +24,7 @@ type Store interface {
 	io.Closer
 	Status() trouble.Status
 	// Reload reads again what sends no change notification.
-	Reload(ctx context.Context) error
+	Reload() error
 }
 
 // OpenStore returns the store that o names. It does not wait for a server.

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/retry"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -228,6 +229,22 @@ func (m *machine) forget() {
 	m.write(node)
 }
 
+// keep renews the machine's lease, as an older tulled does, until the test ends.
+func (m *machine) keep() {
+	m.t.Helper()
+	r, err := m.client.Get(m.t.Context(), prefix+"/subnets/"+m.own.Key())
+	m.do("read a lease", r, err)
+	id := clientv3.LeaseID(r.Kvs[0].Lease)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for retry.Sleep(ctx, 250*time.Millisecond) == nil {
+			_, _ = m.client.KeepAliveOnce(ctx, id) // a later renewal is enough
+		}
+	})
+	m.t.Cleanup(func() { cancel(); running.Wait() })
+}
+
 // write writes the machine's lease as another daemon would, on the same etcd lease.
 func (m *machine) write(node subnet.Node) {
 	attrs := m.claim.Attrs
@@ -247,6 +264,7 @@ func TestOlderMachineOfOneIDIsLeftAlone(t *testing.T) {
 	older := h.copy(1, "").mustStart()
 	older.stop()
 	older.forget()
+	older.keep()
 	second, third := h.copy(2, "").mustStart(), h.copy(3, "").mustStart()
 	if second.forks != 1 || third.forks != 1 {
 		t.Errorf("beside an older tulled clones gave their ID up %d and %d times", second.forks, third.forks)
@@ -265,6 +283,7 @@ func TestOlderMachineTakesALeaseOnce(t *testing.T) {
 	older := &machine{hosts: h, claim: claim(2), own: first.own}
 	older.claim.Node.ID = "image"
 	older.write(older.claim.Node)
+	older.keep()
 	if err := <-first.lost; !errors.Is(err, subnet.ErrTaken) {
 		t.Errorf("the first ended with %v", err)
 	}

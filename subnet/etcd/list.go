@@ -33,14 +33,17 @@ type listing struct {
 }
 
 // list reads the config and all leases, one page per call. It requests the next page
-// before it parses the present one, so that etcd prepares it meanwhile.
+// before it parses the present one, so that etcd prepares it meanwhile. Each page has a
+// time limit of its own: a long list from a slow etcd ends, too.
 func (s *Store) list(ctx context.Context) (*listing, error) {
 	var l *listing
-	err := s.retry(ctx, "listing the leases", func(ctx context.Context) error {
+	err := s.retryParts(ctx, "listing the leases", func(limit time.Duration) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
 		l = &listing{}
 		from, to := s.extent()
 		keys := int64(0)
-		for next := s.request(ctx, from, to, 0); next != nil; {
+		for next := s.request(ctx, limit, from, to, 0); next != nil; {
 			r := <-next
 			if r.err != nil {
 				return r.err
@@ -53,7 +56,7 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 				if len(r.Kvs) == 0 {
 					return errors.New("etcd announces more keys, and sends none")
 				}
-				next = s.request(ctx, string(r.Kvs[len(r.Kvs)-1].Key)+"\x00", to, l.revision)
+				next = s.request(ctx, limit, string(r.Kvs[len(r.Kvs)-1].Key)+"\x00", to, l.revision)
 			}
 			if l.leases == nil {
 				l.leases = make([]subnet.Lease, 0, expected(r.Count))
@@ -85,9 +88,11 @@ func expected(count int64) int { return int(min(max(count, 0), 50_000)) }
 
 // request requests the keys from a key on, at a revision; 0 is the present one. The
 // answer comes when ctx ends, too.
-func (s *Store) request(ctx context.Context, from, to string, revision int64) <-chan page {
+func (s *Store) request(ctx context.Context, limit time.Duration, from, to string, revision int64) <-chan page {
 	answer := make(chan page, 1)
 	go func() {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
 		r, err := s.client.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(revision), clientv3.WithLimit(pageSize))
 		answer <- page{r, err}
 	}()

@@ -3,8 +3,10 @@ package etcd
 import (
 	"context"
 	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
@@ -62,5 +64,26 @@ func TestListEndsWithoutKeys(t *testing.T) {
 	}))
 	if got, err := s.list(t.Context()); err != nil || len(got.leases) != 3 {
 		t.Errorf("the second try: %v, %v", got, err)
+	}
+}
+
+// TestEachPageHasItsTime: a list may take longer than a try, if its pages do not.
+func TestEachPageHasItsTime(t *testing.T) {
+	l := newLab(t)
+	l.SetConfig(network)
+	fill(t, l.client, 2*pageSize+1)
+	var ends []time.Time
+	s := l.open(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+		if r, ok := request.(*etcdserverpb.RangeRequest); ok && r.Limit == pageSize {
+			end, _ := ctx.Deadline()
+			ends = append(ends, end)
+		}
+		return invoke(ctx, method, request, reply, conn, o...)
+	}))
+	if got, err := s.list(t.Context()); err != nil || len(got.leases) != 2*pageSize+1 {
+		t.Errorf("%d leases, %v", len(got.leases), err)
+	}
+	if len(ends) < 3 || !slices.IsSortedFunc(ends, time.Time.Compare) || len(slices.Compact(ends)) != len(ends) {
+		t.Errorf("the pages must be answered by %v", ends)
 	}
 }

@@ -7,11 +7,16 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
 // login authenticates to etcd with a token. etcd issues one for a user and a
@@ -20,17 +25,39 @@ import (
 // password in the file is used as soon as the old one fails.
 type login struct {
 	options Options
-	turn    chan struct{} // a lock: holds one value while the fields below are in use
-	token   string
-	known   bool // token is valid; it is "" if etcd has no users
+
+	mu     sync.Mutex
+	token  string
+	known  bool          // token is valid; it is "" if etcd has no users
+	asking *request      // for the next token; nil without one
+	limit  time.Duration // of that request
 }
+
+// request is one request for a token.
+type request struct {
+	cancel context.CancelFunc
+	sent   atomic.Bool   // there was a connection to send it on
+	done   chan struct{} // closed once token and err are set
+	token  string
+	err    error
+}
+
+// GetRequestMetadata implements credentials.PerRPCCredentials. gRPC calls it when it has
+// a connection for the request.
+func (r *request) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	r.sent.Store(true)
+	return nil, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (*request) RequireTransportSecurity() bool { return false }
 
 // newLogin returns nil without a user name.
 func newLogin(o Options) (*login, error) {
 	if o.Username == "" {
 		return nil, nil
 	}
-	l := &login{options: o, turn: make(chan struct{}, 1)}
+	l := &login{options: o, limit: firstLogin}
 	_, err := l.password()
 	return l, err
 }
@@ -38,6 +65,11 @@ func newLogin(o Options) (*login, error) {
 const (
 	authenticate    = "/etcdserverpb.Auth/Authenticate"
 	longestPassword = 4096 // bytes
+
+	// A request for a token gets firstLogin, and twice the time after each that was too
+	// slow.
+	firstLogin = firstTry
+	lastLogin  = 2 * time.Minute
 )
 
 func (l *login) password() (string, error) {
@@ -73,61 +105,96 @@ func passwordIn(name string) (string, error) {
 	return password, nil
 }
 
-// get returns the token, and requests one if there is none.
-func (l *login) get(ctx context.Context, conn *grpc.ClientConn) (string, error) {
-	if err := l.take(ctx); err != nil {
-		return "", err
-	}
-	defer l.give()
+// get returns the token, and requests one if there is none. A request that was sent goes
+// on after ctx ends, and the next call waits for the same one. An etcd checks passwords
+// slowly, on purpose, also those whose client is gone. If a whole cluster logs
+// in again after a restart of etcd, requests that end with each try would keep it too
+// busy to answer any.
+func (l *login) get(ctx context.Context, conn grpc.ClientConnInterface) (string, error) {
+	l.mu.Lock()
 	if l.known {
+		defer l.mu.Unlock()
 		return l.token, nil
 	}
-	password, err := l.password()
-	if err != nil {
-		return "", err
+	r := l.asking
+	if r == nil {
+		password, err := l.password()
+		if err != nil {
+			l.mu.Unlock()
+			return "", err
+		}
+		r = l.ask(conn, password)
 	}
-	request := &etcdserverpb.AuthenticateRequest{Name: l.options.Username, Password: password}
-	r, err := etcdserverpb.NewAuthClient(conn).Authenticate(ctx, request, grpc.WaitForReady(true))
-	switch {
-	case errors.Is(rpctypes.Error(err), rpctypes.ErrAuthNotEnabled):
-		l.token = ""
-	case err != nil:
-		return "", err
-	default:
-		l.token = r.Token
+	l.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.token, r.err
+	case <-ctx.Done():
 	}
-	l.known = true
-	return l.token, nil
+	if r.sent.Load() {
+		return "", ctx.Err()
+	}
+	r.cancel()
+	<-r.done // it says why there was no connection
+	return r.token, r.err
+}
+
+// ask begins a request for a token. It ends when the store closes, if not sooner.
+func (l *login) ask(conn grpc.ClientConnInterface, password string) *request {
+	limit := l.limit
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	r := &request{cancel: cancel, done: make(chan struct{})}
+	l.asking = r
+	go func() {
+		defer cancel()
+		question := &etcdserverpb.AuthenticateRequest{Name: l.options.Username, Password: password}
+		answer, err := etcdserverpb.NewAuthClient(conn).Authenticate(ctx, question, grpc.WaitForReady(true), grpc.PerRPCCredentials(r))
+		switch code := status.Code(err); {
+		case errors.Is(rpctypes.Error(err), rpctypes.ErrAuthNotEnabled):
+		case code == codes.Canceled: // by one call; others may try again
+			r.err = status.Error(codes.Unavailable, status.Convert(err).Message())
+		case err != nil:
+			r.err = err
+		default:
+			r.token = answer.Token
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		defer close(r.done)
+		if l.asking != r { // the password has changed since
+			return
+		}
+		l.asking, l.limit = nil, firstLogin
+		switch {
+		case r.err == nil:
+			l.token, l.known = r.token, true
+		case status.Code(r.err) == codes.DeadlineExceeded:
+			l.limit = min(2*limit, lastLogin)
+		}
+	}()
+	return r
 }
 
 // drop discards the token if it still is old.
-func (l *login) drop(ctx context.Context, old string) {
-	if l.take(ctx) != nil {
-		return
-	}
-	defer l.give()
+func (l *login) drop(old string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.known = l.known && l.token != old
 }
 
 // forget discards the token.
-func (l *login) forget(ctx context.Context) {
-	if l.take(ctx) != nil {
-		return
-	}
-	defer l.give()
+func (l *login) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.known = false
 }
 
-func (l *login) take(ctx context.Context) error {
-	select {
-	case l.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// changed discards the token, and the request for one with the password of before.
+func (l *login) changed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known, l.asking = false, nil
 }
-
-func (l *login) give() { <-l.turn }
 
 // unary is a grpc.UnaryClientInterceptor. It retries a call once, with a new token,
 // if etcd rejects the token.
@@ -144,7 +211,7 @@ func (l *login) unary(ctx context.Context, method string, request, reply any, co
 		if again || !refused(err) {
 			return err
 		}
-		l.drop(ctx, token)
+		l.drop(token)
 	}
 }
 

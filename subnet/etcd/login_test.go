@@ -56,7 +56,7 @@ func TestPasswordMayChange(t *testing.T) {
 	awaitStatus(t, s, false)
 	t.Log(s.Status().Failing)
 	write("wrong secret")
-	if err := s.Reload(t.Context()); err != nil {
+	if err := s.Reload(); err != nil {
 		t.Error(err)
 	}
 	write("second secret\r\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -35,11 +36,11 @@ func (s *Store) WatchNotices(ctx context.Context, to func(subnet.Notices)) error
 // listNotices reads all notices, as of the revision of the mark that it returns.
 func (s *Store) listNotices(ctx context.Context) (all map[string]subnet.Notice, latest noticeMark, err error) {
 	prefix := s.noticesPrefix()
-	err = s.retry(ctx, readingNotices, func(ctx context.Context) error {
+	err = s.retryParts(ctx, readingNotices, func(limit time.Duration) error {
 		// Without a notice, the prefix stands for an absent one.
 		all, latest = make(map[string]subnet.Notice), noticeMark{key: prefix}
 		for from := prefix; ; {
-			r := <-s.request(ctx, from, clientv3.GetPrefixRangeEnd(prefix), latest.revision)
+			r := <-s.request(ctx, limit, from, clientv3.GetPrefixRangeEnd(prefix), latest.revision)
 			if r.err != nil {
 				return r.err
 			}

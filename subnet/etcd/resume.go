@@ -47,7 +47,7 @@ func (s *Store) resume(ctx context.Context, from int64, moved <-chan struct{}, f
 		if errors.Is(err, errBroke) {
 			continue
 		}
-		s.retireStream(ctx, err)
+		s.retireStream(err)
 		s.trouble.Failed(f.what, s.why(err))
 		if err := pause(ctx, failures, s.reconnections.next()); err != nil {
 			return err
@@ -99,10 +99,10 @@ func (s *Store) watch(ctx context.Context, key string, from int64, options ...cl
 
 // retireStream retires the stream of a failed watch: the token it was opened with may
 // be what etcd rejected.
-func (s *Store) retireStream(ctx context.Context, err error) {
+func (s *Store) retireStream(err error) {
 	s.streams.Add(1)
 	if s.login != nil && refused(err) {
-		s.login.forget(ctx)
+		s.login.forget()
 	}
 }
 

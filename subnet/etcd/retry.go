@@ -33,11 +33,18 @@ const shortestPause = 200 * time.Millisecond
 // retry calls f until it succeeds, fails for good or ctx ends. Each try has its own
 // time limit.
 func (s *Store) retry(ctx context.Context, what string, f func(context.Context) error) error {
+	return s.retryParts(ctx, what, func(limit time.Duration) error {
+		try, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return f(try)
+	})
+}
+
+// retryParts is retry for an f that consists of several requests, and limits each.
+func (s *Store) retryParts(ctx context.Context, what string, f func(limit time.Duration) error) error {
 	for failures := 1; ; failures++ {
 		connected := s.reconnections.next() // before the try, which may fail just when etcd is back
-		try, cancel := context.WithTimeout(ctx, min(time.Duration(failures)*firstTry, lastTry))
-		err := f(try)
-		cancel()
+		err := f(min(time.Duration(failures)*firstTry, lastTry))
 		switch {
 		case err == nil:
 			s.trouble.Over(what)

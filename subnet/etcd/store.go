@@ -112,14 +112,14 @@ func Open(o Options) (*Store, error) {
 }
 
 // Reload reads the password again, without waiting until the old one fails.
-func (s *Store) Reload(ctx context.Context) error {
+func (s *Store) Reload() error {
 	if s.login == nil {
 		return nil
 	}
 	if _, err := s.login.password(); err != nil {
 		return err
 	}
-	s.login.forget(ctx)
+	s.login.changed()
 	return nil
 }
 

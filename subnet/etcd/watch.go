@@ -112,7 +112,7 @@ func (s *Store) await(ctx context.Context, key string, from int64, moved <-chan 
 				if ctx.Err() != nil {
 					return none, ctx.Err()
 				}
-				s.retireStream(ctx, err)
+				s.retireStream(err)
 				*failures++
 				return none, pause(ctx, *failures, s.reconnections.next())
 			}

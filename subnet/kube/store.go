@@ -166,7 +166,7 @@ func (s *Store) Status() trouble.Status {
 }
 
 // Reload does nothing: changed files are noticed without it.
-func (s *Store) Reload(context.Context) error { return nil }
+func (s *Store) Reload() error { return nil }
 
 // Node waits until this host's Node is known, and returns its name.
 func (s *Store) Node(ctx context.Context) (string, error) {

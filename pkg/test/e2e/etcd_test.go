@@ -386,7 +386,7 @@ func TestEtcdReturnsEmpty(t *testing.T) {
 	w.eventually(func() error { _, err := w.readLeases(); return err })
 	w.put(configKey, vxlan)
 	w.sameLeases(leases)
-	pings[0].more(1500) // longer than a lease lingers
+	pings[0].more(100)
 	for _, s := range pings {
 		s.wantLost(0)
 	}
