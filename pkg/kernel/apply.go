@@ -24,7 +24,9 @@ func (k *Kernel) Apply(ctx context.Context, p netstate.Plan) error {
 	for i, op := range p {
 		if err := ctx.Err(); err != nil {
 			for _, b := range a.batch {
-				a.fail(b.op, err)
+				if !b.aid {
+					a.fail(b.op, err)
+				}
 			}
 			a.batch = a.batch[:0]
 			for _, s := range a.wireguard.batch {
@@ -81,6 +83,7 @@ type applier struct {
 type pending struct {
 	op    netstate.Op
 	index int
+	aid   bool // no step of the plan, but one that helps another; it may fail
 }
 
 func (a *applier) fail(op netstate.Op, err error) {
@@ -107,8 +110,8 @@ func (a *applier) add(op netstate.Op) {
 	switch {
 	case err == nil:
 		if r, ok := op.Object.(netstate.Route); ok && op.Verb == netstate.Replace && throughItself(r) {
-			r.Via, r.OnLink = netip.Addr{}, false
-			a.queue(netstate.Op{Verb: op.Verb, Object: r}, index)
+			a.replaceThroughItself(op, r, index)
+			return
 		}
 		a.queue(op, index)
 	case op.Verb == netstate.Delete && errors.Is(err, syscall.ENODEV):
@@ -120,14 +123,31 @@ func (a *applier) add(op netstate.Op) {
 
 // throughItself reports whether a route leads to its own gateway. Over IPv6, the
 // kernel refuses to replace a route through another link with such a one: it finds
-// that link when it looks up the gateway, although the route names another. So for a
-// moment there is a route through the right link, without the gateway.
+// that link when it looks up the gateway, although the route names another.
 func throughItself(r netstate.Route) bool {
 	return r.OnLink && r.Dst.Addr().Is6() && r.Dst.Contains(r.Via)
 }
 
+// replaceThroughItself replaces a route while the kernel finds its gateway by a route of the
+// gateway's own, which it deletes at once. So packets to all other addresses have either
+// the former route or the new one.
+func (a *applier) replaceThroughItself(op netstate.Op, r netstate.Route, index int) {
+	if len(a.batch) > batchSize-3 {
+		a.flush() // the three go to the kernel in one send
+	}
+	gateway := netstate.Route{Dst: netip.PrefixFrom(r.Via, r.Via.BitLen()), Link: r.Link}
+	// Another program may have such a route. It then stays: it has another protocol.
+	a.batch = append(a.batch,
+		pending{netstate.Op{Verb: netstate.Create, Object: gateway}, index, true},
+		pending{op, index, false},
+		pending{netstate.Op{Verb: netstate.Delete, Object: gateway}, index, true})
+	if len(a.batch) == batchSize {
+		a.flush()
+	}
+}
+
 func (a *applier) queue(op netstate.Op, index int) {
-	a.batch = append(a.batch, pending{op, index})
+	a.batch = append(a.batch, pending{op, index, false})
 	if len(a.batch) == batchSize {
 		a.flush()
 	}
@@ -167,14 +187,16 @@ func (a *applier) flush() {
 	}
 	c.out.demandAnswer()
 	err := c.exchange(len(a.batch), func(i int, err error) {
-		if op := a.batch[i].op; op.Verb != netstate.Delete || !absent(err) {
-			a.fail(op, err)
+		if p := a.batch[i]; !p.aid && (p.op.Verb != netstate.Delete || !absent(err)) {
+			a.fail(p.op, err)
 		}
 	})
 	if err != nil {
 		// The outcome is unknown. Each step can be retried.
 		for _, p := range a.batch {
-			a.fail(p.op, err)
+			if !p.aid {
+				a.fail(p.op, err)
+			}
 		}
 	}
 	a.batch = a.batch[:0]
