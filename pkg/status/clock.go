@@ -36,6 +36,11 @@ func (r *Report) OnClock(now time.Time) {
 		set(&c.Since)
 		r.Clone = &c
 	}
+	if m := r.Network.Move; m != nil {
+		c := *m
+		set(&c.Since)
+		r.Network.Move = &c
+	}
 	if o := r.Network.Offload; o != nil {
 		c := *o
 		set(&c.Since)

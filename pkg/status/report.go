@@ -86,6 +86,8 @@ type Network struct {
 	Backend  string         `json:"backend,omitempty"`
 	MTU      int            `json:"mtu,omitempty"`
 	Devices  []string       `json:"devices,omitempty"` // tunnels; none without them
+	// Move is set while the node moves to Backend from others.
+	Move *Move `json:"move,omitempty"`
 	// Offload is set while this host computes the checksums in tunnels itself, because
 	// its interface was found to break them.
 	Offload *Offload `json:"offload,omitempty"`

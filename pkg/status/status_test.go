@@ -59,6 +59,9 @@ func ill() Report {
 	r.Kernel.Failing = []Failing{{"route 10.5.4.0/24", "10.5.4.0-24", "file exists", *ago(20 * time.Second)}}
 	r.Kernel.Problems = []string{"watch failed: no"}
 	r.Network.Offload = &Offload{Since: *ago(3 * time.Hour), Trials: 2, Next: ago(-25 * time.Minute)}
+	r.Network.Move = &Move{Round: 3, From: []string{"udp", "host-gw"}, Since: *ago(20 * time.Minute), Peers: 3, Switched: 1, WaitCount: 7, Waits: []MoveWait{
+		{"10.5.7.0-24", "node-7", "its lease has only udp"}, {"10.5.8.0-24", "", "it still sends by udp"},
+	}}
 	r.Network.Moved = []Moved{
 		{Device: "tulle.udp", PacketsOut: 7000, BytesOut: 7000000, PacketsIn: 6000, BytesIn: 400000, Dropped: map[string]uint64{"stranger": 12, "expired": 3, "refused": 0}},
 		{Device: "tulle6.udp", PacketsOut: 1, Dropped: map[string]uint64{"refused": 0}},

@@ -96,6 +96,7 @@ func WriteReport(to io.Writer, program string, r Report, now time.Time) error {
 		w.line("  CLONE", c.String())
 	}
 	w.line("network", join(r.Network.Networks), r.Network.Backend, mtu(r.Network.MTU), strings.Join(r.Network.Devices, " and "))
+	w.move(r.Network.Move)
 	w.offload(r.Network.Offload)
 	w.moved(r.Network.Moved)
 	w.lease(r.Lease)
