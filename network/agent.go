@@ -149,6 +149,7 @@ type Agent struct {
 	confirmed      subnet.Attrs // of own, as the store had them last
 	since          time.Time    // when the store leased own to this run
 	claim          subnet.Claim // the present claim
+	claiming       bool         // the store has not answered it yet, and may have it or not
 	keeping        task
 	peers          *peerSet
 	listed         bool // the store's complete list has arrived
@@ -161,10 +162,10 @@ type Agent struct {
 	twins          twins
 	writing        task // of files
 	save           *time.Timer
-	bury           *time.Timer // drops lingering peers
-	burying        bool        // bury is running
-	saving         bool        // save is running, or the save that it started
-	unsaved        bool        // something has changed since the last save
+	bury           *time.Timer   // drops lingering peers
+	burying        time.Duration // what bury waits for, or 0
+	saving         bool          // save is running, or the save that it started
+	unsaved        bool          // something has changed since the last save
 	saves          trouble.Outcome
 	exempted       []netip.Prefix // from Exemptions
 	rotation       rotation
@@ -251,11 +252,11 @@ func (a *Agent) Run(ctx context.Context) {
 		case <-waited.C:
 			a.rememberUnlessCopied()
 		case <-a.bury.C:
-			a.burying = a.peers.DropLingering()
-			a.followOffers()
-			if a.burying {
-				a.bury.Reset(linger)
+			a.burying = 0
+			if a.peers.DropLingering() {
+				a.buryAfter(linger)
 			}
+			a.followOffers()
 			a.saveSoon()
 		case <-a.save.C:
 			a.saveNow()

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/firewall"
 	"github.com/tulle-net/tulle/pkg/hostif"
@@ -32,6 +33,7 @@ type life struct {
 	host     *fakeHost
 	files    *fakeFiles
 	firewall *fakeFirewall
+	backends map[string]backend.Factory
 	log      *logtest.Log
 	out      Outputs
 	agent    *Agent
@@ -46,6 +48,7 @@ type life struct {
 	leaseEnds func() time.Time
 	prober    *probe.Prober
 	trim      func()
+	keys      Keys
 }
 
 // newLife returns a host at 198.18.0.1 that has not started yet.
@@ -54,6 +57,7 @@ func newLife(t *testing.T, config string) *life {
 	l := &life{
 		t: t, store: &gate{Memory: storetest.NewMemory(config)}, host: newFakeHost(), files: &fakeFiles{}, log: logtest.Capture(t, 0),
 		firewall: &fakeFirewall{},
+		backends: factories,
 		node:     "machine-1",
 		out:      Outputs{SubnetFile: "/nowhere/subnet.env", CNIConfFile: "/nowhere/cni", Network: "/test"},
 	}
@@ -73,9 +77,9 @@ func (l *life) start() {
 		node = l.identity.Node()
 	}
 	l.agent = New(Options{
-		Store: l.store, Kernel: l.host, Healing: budget.New().Kernel(), Backends: factories, Files: l.files, Outputs: l.out,
+		Store: l.store, Kernel: l.host, Healing: budget.New().Kernel(), Backends: l.backends, Files: l.files, Outputs: l.out,
 		Firewall: l.firewall, Rules: firewall.Rules{Forward: true},
-		Node: node, Identity: l.identity, Lives: l.elsewhere, LeaseEnds: l.leaseEnds, Changed: l.changed, Hints: l.hints, Prober: l.prober, Trim: l.trim,
+		Node: node, Identity: l.identity, Lives: l.elsewhere, LeaseEnds: l.leaseEnds, Changed: l.changed, Hints: l.hints, Prober: l.prober, Trim: l.trim, Keys: l.keys,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -162,6 +166,7 @@ type gate struct {
 	open chan struct{} // nil while the store works
 
 	ends    bool          // Watch ends after its first update
+	offered chan struct{} // delays the answer to a lease with an offer until it is closed, if it is not nil
 	delayed chan struct{} // delays leases and changed configs until it is closed, if it is not nil
 }
 
@@ -197,7 +202,15 @@ func (g *gate) Config(ctx context.Context, known subnet.Config) (subnet.Config, 
 
 func (g *gate) Acquire(ctx context.Context, claim subnet.Claim) (subnet.Lease, error) {
 	g.delay(ctx)
-	return g.Memory.Acquire(ctx, claim)
+	l, err := g.Memory.Acquire(ctx, claim)
+	if g.offered != nil && strings.Contains(claim.Attrs.Move, "Offers") {
+		select {
+		case <-g.offered:
+		case <-ctx.Done():
+			return l, ctx.Err()
+		}
+	}
+	return l, err
 }
 
 func (g *gate) Watch(ctx context.Context, to func(subnet.Update)) error {
@@ -318,6 +331,14 @@ type fakeFirewall struct {
 	mu   sync.Mutex
 	want firewall.Rules
 	err  error
+	slow bool // nothing is written
+}
+
+// set makes it fail, or slow.
+func (f *fakeFirewall) set(err error, slow bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err, f.slow = err, slow
 }
 
 func (f *fakeFirewall) Want(r firewall.Rules) {
@@ -335,7 +356,7 @@ func (f *fakeFirewall) wants() firewall.Rules {
 func (f *fakeFirewall) Status() firewall.Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return firewall.Status{Tried: f.want.Networks != subnet.Pair[netip.Prefix]{}, Err: f.err}
+	return firewall.Status{Tried: f.want.Networks != subnet.Pair[netip.Prefix]{} && !f.slow, Err: f.err}
 }
 
 func (f *fakeFirewall) Await(context.Context) error { return nil }

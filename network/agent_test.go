@@ -8,7 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/wgkey"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -46,6 +48,45 @@ func TestFirstStartBringsUpNetwork(t *testing.T) {
 		l.wantRoute("10.5.9.0/24", false)
 		l.wantRoute("10.5.10.0/24", true)
 	})
+}
+
+// TestFirstStartComputesEachPeerOnce: in a large network, computing all peers costs most of a
+// start.
+func TestFirstStartComputesEachPeerOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		computed := make(map[netip.Prefix]int)
+		l.backends = map[string]backend.Factory{"vxlan": func(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
+			b, err := factories["vxlan"](cfg, host)
+			return countingBackend{b, computed}, err
+		}}
+		l.keys = wgkey.NewStore(t.TempDir(), "--state-dir", l.node)
+		for x := range byte(50) {
+			l.peer(100 + x)
+		}
+		l.start()
+		l.soon()
+		l.wantReady(true, "on vxlan, 50 peers")
+		if len(computed) != 50 {
+			t.Errorf("%d peers were computed, want 50", len(computed))
+		}
+		for peer, times := range computed {
+			if times != 1 {
+				t.Errorf("the peer of %s was computed %d times", peer, times)
+			}
+		}
+	})
+}
+
+// countingBackend counts how often each peer is computed, by its IPv4 subnet.
+type countingBackend struct {
+	backend.Backend
+	computed map[netip.Prefix]int
+}
+
+func (b countingBackend) Peer(own, peer subnet.Lease, m backend.Metrics) ([]netstate.Object, error) {
+	b.computed[peer.Subnets[subnet.IPv4]]++
+	return b.Backend.Peer(own, peer, m)
 }
 
 // TestSteadyNetworkCostsNothing checks that a network without changes writes no file,

@@ -18,7 +18,7 @@ import (
 
 // keep leases a subnet for claim, and holds it. It replaces the previous claim.
 func (a *Agent) keep(claim subnet.Claim) {
-	a.claim = claim
+	a.claim, a.claiming = claim, true
 	held := a.own
 	held.Attrs, held.Revision = claim.Attrs, 0
 	// The config that waits for a restart would give this node another subnet.
@@ -40,7 +40,7 @@ func (a *Agent) keep(claim subnet.Claim) {
 				continue
 			}
 			stored := !only
-			if taken, _ := callAndWait(ctx, a, func() bool { return a.takeLease(own, stored) }); !taken {
+			if taken, _ := callAndWait(ctx, a, func() bool { return ctx.Err() == nil && a.takeLease(own, stored) }); !taken {
 				continue
 			}
 			since := time.Now()
@@ -62,6 +62,10 @@ const (
 	// disappears; the longest is twice that. Nodes that lost their leases write them
 	// again within it.
 	linger = 5 * time.Second
+
+	// lingerAfterGap is linger for the leases that a later list of all leases lacks. Such a
+	// list follows a gap: the store may have lost its data, and all nodes write to it at once.
+	lingerAfterGap = 30 * time.Second
 
 	// longHeld is how long a lease must be held to reset the back-off.
 	longHeld = time.Minute
@@ -90,7 +94,7 @@ func (a *Agent) takeLease(own subnet.Lease, stored bool) (taken bool) {
 		return false
 	}
 	before, remembered, refused := a.own, a.remembered != nil, a.refused
-	a.remembered, a.refused, a.confirmed = nil, false, own.Attrs
+	a.remembered, a.refused, a.confirmed, a.claiming = nil, false, own.Attrs, false
 	switch {
 	case before.Subnets == own.Subnets && !remembered && !refused:
 	case keeps(own.Subnets, before.Subnets):
@@ -168,11 +172,15 @@ func (a *Agent) settle(own subnet.Lease) {
 	a.filter() // first: what is confined must not leave another way while the rest is done
 	if a.peers == nil {
 		a.peers = newPeerSet(a.config, own, a.backends, a.loop)
+		a.forgetHandshakes()
 		a.recallSessions()
 		a.peers.responder = a.Responder
 		a.recallPeers()
-	} else if a.peers.rehost(a.config, own, a.backends) && a.watching.done != nil {
-		a.restart(&a.watching, a.watch)
+	} else {
+		a.forgetHandshakes()
+		if a.peers.rehost(a.config, own, a.backends) && a.watching.done != nil {
+			a.restart(&a.watching, a.watch)
+		}
 	}
 	a.loop.Update(func(d *reconcile.Desired) { d.Set(lastResort, a.drops()) })
 	if a.remembered == nil {

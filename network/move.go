@@ -37,8 +37,12 @@ type moving struct {
 	plan   move.Plan // at the last look
 }
 
-// known returns what the store has of this node, as far as the node knows.
+// known returns what the store has of this node, as far as the node knows. It may have
+// what it has not answered yet: peers go by that.
 func (a *Agent) known() subnet.Attrs {
+	if a.claiming {
+		return a.claim.Attrs
+	}
 	if a.confirmed != (subnet.Attrs{}) {
 		return a.confirmed
 	}
@@ -76,22 +80,22 @@ func (a *Agent) hold(former []subnet.Backend, target string) {
 		m.round++
 	}
 	if m.since.IsZero() || a.config.Backend.Type != target {
-		m.since = time.Now()
+		m.since, m.plan = time.Now(), move.Plan{}
 	}
 	if a.listed && a.Outputs.StateDir != "" {
 		a.saving = true
 		a.save.Reset(0) // the next run must hold the same
 	}
-	klog.InfoS("Moving to another backend", "to", target, "from", typesOf(former))
+	klog.InfoS("Moving to another backend", "to", target, "from", strings.Join(typesOf(former), ", "))
 	a.lookSoon()
 }
 
-func typesOf(backends []subnet.Backend) string {
+func typesOf(backends []subnet.Backend) []string {
 	types := make([]string, len(backends))
 	for i, b := range backends {
 		types[i] = b.Type
 	}
-	return strings.Join(types, ", ")
+	return types
 }
 
 // lookSoon schedules the next look at the progress of a move.
@@ -136,20 +140,31 @@ func (a *Agent) planMove(given bool) move.Plan {
 	if a.peers == nil {
 		return s.Plan()
 	}
-	kernel := a.loop.Status()
-	refused := make(map[string]bool)
-	for _, f := range kernel.Failing {
-		refused[f.Owner] = true
-	}
-	s.Settled = given && a.backends.Moving() && a.listed && kernel.Pending == 0 && kernel.Tried
-	s.InPlace = s.Settled
-	if refused[ownerHost] || refused[ownerMove] {
-		for _, o := range a.backends.Target().Host(a.own) {
-			s.InPlace = s.InPlace && !slices.ContainsFunc(kernel.Failing, failsAt(o.Key()))
+	return a.peers.plan(s, func(s *move.State) (refused map[string]bool) {
+		kernel := a.loop.Status()
+		refused = make(map[string]bool)
+		for _, f := range kernel.Failing {
+			refused[f.Owner] = true
 		}
+		s.Settled = given && a.backends.Moving() && a.listed && kernel.Pending == 0 && kernel.Tried
+		s.InPlace = s.Settled && a.released()
+		if refused[ownerHost] || refused[ownerMove] {
+			for _, o := range a.backends.Target().Host(a.own) {
+				s.InPlace = s.InPlace && !slices.ContainsFunc(kernel.Failing, failsAt(o.Key()))
+			}
+		}
+		return refused
+	})
+}
+
+// released reports whether no rule of a former backend that was strict drops what takes
+// another way. The rules are changed beside the loop, and that may fail.
+func (a *Agent) released() bool {
+	if !a.backends.LeavesStrict() {
+		return true
 	}
-	s.Peers = a.peers.moves(refused)
-	return s.Plan()
+	rules := a.Firewall.Status()
+	return rules.Tried && rules.Err == nil
 }
 
 // look continues a move: it publishes what follows now, and gives up backends that no peer
@@ -167,6 +182,9 @@ func (a *Agent) look() {
 	a.moving.plan = plan
 	if len(plan.Waits) != len(before.Waits) {
 		a.changed()
+	}
+	if a.claiming {
+		return // each step needs that the one before is in the store
 	}
 	if a.giveUp(plan.Unneeded) || a.attrs(plan) != a.claim.Attrs {
 		a.refreshBy(&plan)

@@ -1,15 +1,21 @@
 package network
 
 import (
+	"errors"
+	"maps"
 	"net/netip"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/backend"
+	"github.com/tulle-net/tulle/backend/vxlan"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -48,6 +54,19 @@ func TestMoveWaitsForThePeer(t *testing.T) {
 		l.wantReady(true)
 		if text := l.view().checkConfig().Text; !strings.Contains(text, "moving from vxlan: sending to 0 of 1 peers by the new backend; waiting for 10.5.9.0-24: its lease has only vxlan") {
 			t.Errorf("says %q", text)
+		}
+		got := l.view().Report().Network.Move
+		want := &status.Move{Round: 1, From: []string{"vxlan"}, Peers: 1, WaitCount: 1, Waits: []status.MoveWait{{
+			Key: "10.5.9.0-24", Why: "its lease has only vxlan; it may be down, have the former config, or run a version that does not move",
+		}}}
+		if got != nil {
+			if age := time.Since(got.Since); age > time.Minute || age < 55*time.Second {
+				t.Errorf("reports a move that began %s ago", age)
+			}
+			want.Since = got.Since
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("reports %+v", got)
 		}
 
 		l.stop()
@@ -88,6 +107,9 @@ func TestMoveWaitsForThePeer(t *testing.T) {
 		if text := l.view().checkConfig().Text; strings.Contains(text, "moving") {
 			t.Errorf("says %q", text)
 		}
+		if got := l.view().Report().Network.Move; got != nil {
+			t.Errorf("reports %+v", got)
+		}
 	})
 }
 
@@ -118,5 +140,86 @@ func TestMoveNeedsTheKernel(t *testing.T) {
 		if degraded := l.view().checkConfig().Degraded; len(degraded) != 1 || !strings.Contains(degraded[0], "does not end") {
 			t.Errorf("after an hour: %q", degraded)
 		}
+	})
+}
+
+// strict is a backend that confines packets to its device.
+type strict struct{ backend.Backend }
+
+func (strict) Confined() subnet.Pair[[2]string] {
+	return subnet.Pair[[2]string]{subnet.IPv4: {"tulle.1"}}
+}
+
+// TestMoveFromStrictWaitsForTheFirewall moves a node away from a backend that confines
+// packets, while the firewall does not remove the rules for that. The node does not send by
+// the new backend before, for the rules would drop that.
+func TestMoveFromStrictWaitsForTheFirewall(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		slow bool
+	}{"slow": {nil, true}, "failing": {errors.New("no nftables"), false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLife(t, plainConfig)
+				l.backends = maps.Clone(factories)
+				l.backends[vxlan.Type] = func(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
+					b, err := vxlan.New(cfg, host)
+					return strict{b}, err
+				}
+				peer := l.peer(9)
+				l.start()
+				l.after(time.Minute)
+				if l.firewall.wants().Confined == (subnet.Pair[[2]string]{}) {
+					t.Fatal("nothing is confined")
+				}
+				l.firewall.set(c.err, c.slow)
+				l.store.SetConfig(hostGWConfig)
+				peer.Move = subnet.FormatMove(subnet.Move{Round: 1, Offers: []subnet.Offer{{Type: "host-gw", Ready: true}}})
+				l.store.Put(peer)
+				l.after(10 * time.Minute)
+				direct := netstate.Route{Dst: netip.MustParsePrefix("10.5.9.0/24"), Via: netip.MustParseAddr("198.18.0.9"), Link: "eth0"}
+				if l.host.Has(direct) {
+					t.Errorf("it sends past the rules:\n%s", l.host.Snapshot())
+				}
+				l.wantRoute("10.5.9.0/24", true)
+				if l.firewall.wants().Confined != (subnet.Pair[[2]string]{}) {
+					t.Error("packets are still to be confined")
+				}
+				l.firewall.set(nil, false)
+				l.after(time.Minute)
+				if !l.host.Has(direct) {
+					t.Errorf("it does not send by host-gw:\n%s", l.host.Snapshot())
+				}
+			})
+		})
+	}
+}
+
+// TestOfferStaysWhileTheStoreIsSlow moves a node whose store has its offer, and does not say
+// so yet. A change of the peers must not withdraw the offer, by which they may send.
+func TestOfferStaysWhileTheStoreIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.peer(9)
+		l.store.offered = make(chan struct{})
+		l.start()
+		l.after(time.Minute)
+		l.store.SetConfig(hostGWConfig)
+		l.after(5 * time.Second)
+		offer := func(want string) {
+			t.Helper()
+			if own := l.own(); !strings.Contains(own.Move, want) {
+				t.Errorf("publishes %s %s, without %s", own.BackendType, own.Move, want)
+			}
+		}
+		offer(`"Type":"host-gw"`)
+		allow := l.host.Fail(-1, kerneltest.OfKey(netstate.Route{Dst: netip.MustParsePrefix("10.5.10.0/24")}.Key()), netstate.ErrUnfinished)
+		l.peer(10)
+		l.after(time.Minute)
+		offer(`"Type":"host-gw"`)
+		allow()
+		close(l.store.offered)
+		l.after(time.Minute)
+		offer(`"Without":["10.5.10.0-24","10.5.9.0-24"]`)
 	})
 }

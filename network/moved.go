@@ -2,13 +2,14 @@ package network
 
 import (
 	"fmt"
-	"iter"
+	"strings"
 	"time"
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/move"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -61,11 +62,15 @@ func (p *peerSet) see() (changed bool) {
 	return changed
 }
 
-// moves returns what a move depends on of each peer. The kernel refuses objects of some.
-func (p *peerSet) moves(refused map[string]bool) iter.Seq[move.Peer] {
-	return func(yield func(move.Peer) bool) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+// plan returns what follows for the move from s, with what is known of the peers. look adds
+// to s what the kernel holds, and returns the peers of whose objects the kernel refuses some.
+// No way to a peer changes between the two: so a kernel to which all was given has these ways.
+func (p *peerSet) plan(s move.State, look func(*move.State) (refused map[string]bool)) move.Plan {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	refused := look(&s)
+	s.Seen = p.seen
+	s.Peers = func(yield func(move.Peer) bool) {
 		for key, l := range p.table.Peers() {
 			m := p.moved[key]
 			if !yield(move.Peer{Key: key, Attrs: &l.Attrs, By: m.By, Lacks: m.lacks, Refused: refused[key]}) {
@@ -73,6 +78,7 @@ func (p *peerSet) moves(refused map[string]bool) iter.Seq[move.Peer] {
 			}
 		}
 	}
+	return s.Plan()
 }
 
 // longMove is how long a move may take before it counts as a problem.
@@ -80,7 +86,8 @@ const longMove = time.Hour
 
 // moveView is the part of a View about a move.
 type moveView struct {
-	from  string
+	from  []string
+	round int
 	since time.Time
 	plan  move.Plan
 }
@@ -90,24 +97,36 @@ func (a *Agent) moveView() *moveView {
 	if len(a.moving.former) == 0 {
 		return nil
 	}
-	return &moveView{typesOf(a.moving.former), a.moving.since, a.moving.plan}
-}
-
-// text says how far the move is, and what it waits for.
-func (m *moveView) text() string {
-	text := fmt.Sprintf("moving from %s: sending to %d of %d peers by the new backend", m.from, m.plan.Switched, m.plan.Peers)
-	for i, w := range m.plan.Waits {
-		if i == fewWaits {
-			return text + fmt.Sprintf("; and for %d more peers", len(m.plan.Waits)-i)
-		}
-		name := w.Key
-		if w.Name != "" {
-			name = w.Name + " (" + w.Key + ")"
-		}
-		text += fmt.Sprintf("; waiting for %s: %s", name, w.Why)
-	}
-	return text
+	m := &a.moving
+	return &moveView{typesOf(m.former), m.round, m.since, m.plan}
 }
 
 // fewWaits is how many of the peers that a move waits for are named.
 const fewWaits = 3
+
+// report returns how far the move is, or nil if there is none.
+func (m *moveView) report() *status.Move {
+	if m == nil {
+		return nil
+	}
+	r := &status.Move{
+		Round: m.round, From: m.from, Since: m.since, Peers: m.plan.Peers, Switched: m.plan.Switched, WaitCount: len(m.plan.Waits),
+	}
+	for _, w := range m.plan.Waits[:min(len(m.plan.Waits), fewWaits)] {
+		r.Waits = append(r.Waits, status.MoveWait{Key: w.Key, Name: w.Name, Why: w.Why})
+	}
+	return r
+}
+
+// text says how far the move is, and what it waits for.
+func (m *moveView) text() string {
+	r := m.report()
+	text := fmt.Sprintf("moving from %s: sending to %d of %d peers by the new backend", strings.Join(r.From, ", "), r.Switched, r.Peers)
+	for _, w := range r.Waits {
+		text += "; waiting for " + w.String()
+	}
+	if more := r.WaitCount - len(r.Waits); more > 0 {
+		text += fmt.Sprintf("; and for %d more peers", more)
+	}
+	return text
+}

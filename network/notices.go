@@ -177,10 +177,11 @@ func (p *peerSet) reroute(keys []string) {
 	p.desired.Update(func(d *reconcile.Desired) { parts.set(d) })
 }
 
-// routed returns a peer's lease with Routed and Second. The caller holds mu.
+// routed returns a peer's lease with the present Routed and Second, whatever those of l are. The
+// caller holds mu.
 func (p *peerSet) routed(key string, l *subnet.Lease) *subnet.Lease {
 	second := p.tunnels.second[key]
-	if p.ways == nil && second == (subnet.Pair[bool]{}) {
+	if p.ways == nil && l.Second == second && l.Routed == (subnet.Pair[bool]{}) {
 		return l
 	}
 	copied := *l

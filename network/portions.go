@@ -122,12 +122,21 @@ func (a *Agent) updatePeers(ctx context.Context, u subnet.Update) {
 	}
 }
 
+// buryAfter drops the peers that linger by then.
+func (a *Agent) buryAfter(wait time.Duration) {
+	a.burying = wait
+	a.bury.Reset(wait)
+}
+
 // updateNext applies the next portion of an update.
 func (a *Agent) updateNext(left *portions) (more bool) {
 	more = a.peers.applyNext(left)
-	if !a.burying && a.peers.Lingering() {
-		a.burying = true
-		a.bury.Reset(linger)
+	wait := linger
+	if left.complete && a.listed {
+		wait = lingerAfterGap
+	}
+	if wait > a.burying && a.peers.Lingering() {
+		a.buryAfter(wait)
 	}
 	if left.complete && !more && !a.listed {
 		a.listed = true

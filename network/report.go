@@ -25,7 +25,7 @@ func (v View) Report() status.Report {
 		NodeID: v.Node.ID, Name: v.Node.Name, Clone: v.Clone,
 		Checks: checks, Ready: checks.Ready(), Missing: checks.Missing(), Failing: checks.Failing(),
 		Peers:    v.Peers.report(len(v.troubled())),
-		Network:  status.Network{Backend: v.Config.Backend.Type, Networks: valid(v.Config.Networks()), Devices: v.Peers.devices(), Offload: v.Offload},
+		Network:  status.Network{Backend: v.Config.Backend.Type, Networks: valid(v.Config.Networks()), Devices: v.Peers.devices(), Move: v.Move.report(), Offload: v.Offload},
 		Kernel:   kernelReport(v.Kernel),
 		Firewall: status.Firewall{Written: v.Firewall.Tried, Healed: v.Firewall.Healed, Others: v.Firewall.Others},
 		Probes:   v.probesReport(), WireGuard: v.wireguardReport(),

@@ -64,7 +64,7 @@ type rotator struct {
 	failing trouble.Outcome
 	step    wgkey.Step
 	here    time.Time // when the step had begun and its data was in the store; zero before
-	settled time.Time // since when no peer that is alive was elsewhere; zero if one was
+	settled time.Time // since when no peer that is alive was elsewhere, also in the kernel; zero if one was
 	paused  time.Time // no step before
 }
 
@@ -116,13 +116,13 @@ func (r *rotator) turn(ctx context.Context) time.Duration {
 		r.call(ctx, r.refresh)
 		return rotationTick
 	}
-	var elsewhere []string
+	var found seen
 	if err == nil && v.two {
-		elsewhere, err = r.look(ctx, v, state)
+		found, err = r.look(ctx, v, state)
 	}
 	if err == nil && !now.Before(r.paused) {
 		var changed bool
-		if changed, err = r.Keys.Rotate(v.instance, r.facts(v, state, len(elsewhere), now)); changed {
+		if changed, err = r.Keys.Rotate(v.instance, r.facts(v, state, found, now)); changed {
 			r.call(ctx, r.refresh)
 			r.wake()
 		}
@@ -137,7 +137,7 @@ func (r *rotator) turn(ctx context.Context) time.Duration {
 		r.failing.Was(err)
 	}
 	r.call(ctx, func() {
-		r.rotation.elsewhere = elsewhere
+		r.rotation.elsewhere = found.elsewhere
 		if r.rotation.problem = ""; r.failing.Err() != nil {
 			r.rotation.problem = r.failing.Err().Error()
 		}
@@ -151,23 +151,30 @@ func (r *rotator) turn(ctx context.Context) time.Duration {
 // wake makes the next turn follow at once.
 func (r *rotator) wake() { r.rotation.wake.Wake() }
 
-// look reads the sessions, chooses the peers' tunnels by them, and returns the peers that
-// this node's rotation waits for.
-func (r *rotator) look(ctx context.Context, v rotationView, s wgkey.State) (elsewhere []string, err error) {
+// seen is what a look has found.
+type seen struct {
+	elsewhere []string // the peers that this node's rotation waits for
+	inKernel  bool     // the kernel has the tunnels that were chosen
+}
+
+// look reads the sessions, and chooses the peers' tunnels by them.
+func (r *rotator) look(ctx context.Context, v rotationView, s wgkey.State) (found seen, err error) {
 	sessions, err := r.Sessions(ctx, v.links)
 	if err != nil {
 		r.settled = time.Time{}
-		return nil, err
+		return seen{}, err
 	}
-	elsewhere, _ = callAndWait(ctx, r.Agent, func() (names []string) {
-		r.peers.setSessions(sessions.Peers, time.Now(), newSince(s))
+	found, _ = callAndWait(ctx, r.Agent, func() (found seen) {
+		r.peers.setSessions(sessions.Peers, time.Now())
 		if s.Step != wgkey.None {
-			names = r.peers.elsewhere(s.Step != wgkey.Return)
-			slices.Sort(names)
+			found.elsewhere = r.peers.elsewhere(s.Step != wgkey.Return)
+			slices.Sort(found.elsewhere)
+			kernel := r.loop.Status()
+			found.inKernel = kernel.Pending == 0 && kernel.Tried
 		}
-		return names
+		return found
 	})
-	return elsewhere, nil
+	return found, nil
 }
 
 // newSince returns since when the first device has its present key, if that is recent.
@@ -178,14 +185,16 @@ func newSince(s wgkey.State) time.Time {
 	return time.Time{}
 }
 
-// facts returns what decides about the next step.
-func (r *rotator) facts(v rotationView, s wgkey.State, elsewhere int, now time.Time) wgkey.Facts {
+// facts returns what decides about the next step. Nothing has settled before the kernel has
+// what was chosen: until then, packets take the former tunnels. What other programs change
+// later makes no difference, or they could hold a step up for ever.
+func (r *rotator) facts(v rotationView, s wgkey.State, found seen, now time.Time) wgkey.Facts {
 	if s.Step != r.step {
 		r.step, r.here, r.settled = s.Step, time.Time{}, time.Time{}
 	}
-	if !v.known || elsewhere > 0 {
+	if !v.known || len(found.elsewhere) > 0 {
 		r.settled = time.Time{}
-	} else if r.settled.IsZero() {
+	} else if r.settled.IsZero() && (found.inKernel || !v.two) {
 		r.settled = now
 	}
 	switch {
@@ -204,16 +213,30 @@ func (r *rotator) facts(v rotationView, s wgkey.State, elsewhere int, now time.T
 	return f
 }
 
-// followOffers makes another backend when the first peer offers a second tunnel or the
-// last one no longer does, and once all peers are known.
+// followOffers makes another backend that replaces keys when the first peer offers a second
+// tunnel or the last one no longer does, and once all peers are known. For any other backend
+// it would compute all peers again for nothing.
 func (a *Agent) followOffers() {
 	if a.peers == nil || a.Keys == nil {
 		return
 	}
-	if offered := a.peers.offered(); offered != a.rotation.offered || a.listed && !a.rotation.listed {
-		a.rotation.offered, a.rotation.listed = offered, a.listed
+	offered := a.peers.offered()
+	changed := offered != a.rotation.offered || a.listed && !a.rotation.listed
+	a.rotation.offered, a.rotation.listed = offered, a.listed
+	if _, rotates := a.backends.Rotator(); rotates && changed {
 		a.refresh()
 		a.rotation.wake.Wake()
+	}
+}
+
+// forgetHandshakes disregards handshakes of the first device with its former key, so that no
+// peer returns to that device before it has a session with the present one.
+func (a *Agent) forgetHandshakes() {
+	if _, rotates := a.backends.Rotator(); !rotates || a.Keys == nil {
+		return
+	}
+	if s, err := a.Keys.State(a.Node.Instance); err == nil { // refresh has reported another
+		a.peers.forgetHandshakes(newSince(s))
 	}
 }
 
@@ -224,13 +247,9 @@ func (a *Agent) recallSessions() {
 	if !rotates || a.Sessions == nil || a.Keys == nil {
 		return
 	}
-	s, err := a.Keys.State(a.Node.Instance)
-	if err != nil {
-		return // refresh has reported it
-	}
 	ctx, cancel := context.WithTimeout(a.ctx, answerLimit)
 	defer cancel()
 	if sessions, err := a.Sessions(ctx, wireguardLinks(r.Host(a.own))); err == nil {
-		a.peers.setSessions(sessions.Peers, time.Now(), newSince(s))
+		a.peers.setSessions(sessions.Peers, time.Now())
 	}
 }

@@ -48,15 +48,17 @@ type handshake struct {
 // keyed is one node.
 type keyed struct {
 	*keyring
-	number int
-	host   surveyed
-	seen   *netstate.State // what its kernel held at the present exchange
-	dir    string
-	agent  *Agent
-	stop   func()
-	mu     sync.Mutex
-	down   chan struct{} // while the store is unreachable
-	broken error         // why the key file cannot be written
+	number   int
+	host     surveyed
+	seen     *netstate.State               // what its kernel held at the present exchange
+	received map[backend.SessionKey]uint64 // bytes
+	dir      string
+	agent    *Agent
+	stop     func()
+	mu       sync.Mutex
+	down     chan struct{} // while the store is unreachable
+	broken   error         // why the key file cannot be written
+	blind    wgkey.Step    // in which the sessions cannot be read; None if there is no such step
 }
 
 // surveyed is a fake host with the wireguard devices of its kernel in its surveys.
@@ -75,7 +77,7 @@ func (h surveyed) Survey(ctx context.Context) (netstate.Survey, error) {
 func newKeyring(t *testing.T, config string, nodes int) *keyring {
 	r := &keyring{t: t, store: storetest.NewMemory(config), log: logtest.Capture(t, 0), shaken: make(map[handshake]time.Time), blocked: make(map[uint16]bool)}
 	for i := range nodes {
-		n := &keyed{keyring: r, number: i + 1, host: surveyed{newFakeHost()}, dir: t.TempDir()}
+		n := &keyed{keyring: r, number: i + 1, host: surveyed{newFakeHost()}, dir: t.TempDir(), received: make(map[backend.SessionKey]uint64)}
 		n.host.survey.Links[0].Addrs = []netstate.HostAddr{
 			{Prefix: netip.MustParsePrefix(fmt.Sprintf("198.18.0.%d/16", n.number))},
 			{Prefix: netip.MustParsePrefix(fmt.Sprintf("fd00:18::%d/64", n.number))},
@@ -186,6 +188,13 @@ func (n *keyed) reconnect() {
 	n.down = nil
 }
 
+// blindIn makes the reading of the sessions fail in a step.
+func (n *keyed) blindIn(s wgkey.Step) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.blind = s
+}
+
 // fail makes the key file unwritable, or writable again with nil.
 func (n *keyed) fail(err error) {
 	n.mu.Lock()
@@ -261,6 +270,12 @@ func (r *keyring) traffic(e end, key netstate.PublicKey) bool {
 
 // sessions is Options.Sessions.
 func (n *keyed) sessions(_ context.Context, links []string) (all netstate.Sessions, err error) {
+	n.mu.Lock()
+	blind := n.blind
+	n.mu.Unlock()
+	if blind != wgkey.None && n.step() == blind {
+		return all, errors.New("too busy")
+	}
 	n.keyring.mu.Lock()
 	defer n.keyring.mu.Unlock()
 	for o := range n.host.Snapshot().All() {
@@ -268,7 +283,7 @@ func (n *keyed) sessions(_ context.Context, links []string) (all netstate.Sessio
 		if !ok || !slices.Contains(links, p.Link) {
 			continue
 		}
-		s := netstate.Session{Link: p.Link, Peer: p.Peer, Endpoint: p.Endpoint}
+		s := netstate.Session{Link: p.Link, Peer: p.Peer, Endpoint: p.Endpoint, Received: n.received[backend.SessionKey{Link: p.Link, Peer: p.Peer}]}
 		for h, at := range n.shaken { // with whatever key the link had then
 			if h.node == n.number && h.link == p.Link && h.otherKey == p.Peer && at.After(s.Handshake) {
 				s.Handshake = at
@@ -311,6 +326,7 @@ func (r *keyring) delivers(from, to *keyed, f subnet.Family) string {
 	if other.owner(src) != own {
 		return fmt.Sprintf("%s does not accept it from %s", other.link.Name, own)
 	}
+	to.received[backend.SessionKey{Link: other.link.Name, Peer: own}] += 128
 	return ""
 }
 

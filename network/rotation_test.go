@@ -220,6 +220,119 @@ func TestPeerWithoutItsDaemonIsWaitedFor(t *testing.T) {
 	})
 }
 
+// TestSlowKernelIsWaitedFor: while packets still take the former tunnels, because the kernel has
+// not taken the routes that were chosen, no step follows that would end those tunnels.
+func TestSlowKernelIsWaitedFor(t *testing.T) {
+	for _, step := range []wgkey.Step{wgkey.Move, wgkey.Return} {
+		t.Run(step.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newKeyring(t, encrypted, 3)
+				r.up()
+				a := r.node[0]
+				before := a.state()
+				a.request()
+				a.reach(step, 5*time.Minute)
+				// The devices are as the step needs them, and only routes are missing.
+				r.run(time.Minute, func() bool {
+					want := map[string]netstate.PublicKey{"tulle-wg": a.state().Device, "tulle-wg2": a.state().Second}
+					for name, key := range want {
+						l, has := a.host.Snapshot().Get(netstate.Link{Name: name}.Key())
+						if !has || l.(netstate.Link).WireGuard.Key != key {
+							return false
+						}
+					}
+					return true
+				})
+				release := a.host.BlockApply()
+				r.run(5*time.Minute, nil)
+				if now := a.step(); now != step {
+					t.Errorf("it went on to the step %s", now)
+				}
+				release()
+				a.reach(wgkey.None, 5*time.Minute)
+				a.rotated(before)
+			})
+		})
+	}
+}
+
+// TestSlowKernelOfAPeerIsWaitedFor: a peer whose kernel has not taken the route back still sends
+// through the second tunnel, which therefore stays.
+func TestSlowKernelOfAPeerIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newKeyring(t, encrypted, 3)
+		r.up()
+		r.lossless = true
+		a, b := r.node[0], r.node[1]
+		before := a.state()
+		a.request()
+		a.reach(wgkey.Return, 5*time.Minute)
+		// b needs the new key on its first device, and lacks only the route.
+		r.run(time.Minute, func() bool {
+			_, has := b.host.Snapshot().Get(netstate.WGPeer{Link: "tulle-wg", Peer: a.state().Device}.Key())
+			return has
+		})
+		release := b.host.BlockApply()
+		r.run(5*time.Minute, nil)
+		if now := a.step(); now != wgkey.Return || fmt.Sprint(a.keys().elsewhere) != fmt.Sprint([]string{b.lease().Holder()}) {
+			t.Errorf("it is in the step %s, and waits for %v", now, a.keys().elsewhere)
+		}
+		release()
+		a.reach(wgkey.None, 5*time.Minute)
+		a.rotated(before)
+	})
+}
+
+// TestCarried: neither a keepalive nor a handshake counts as packets.
+func TestCarried(t *testing.T) {
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, test := range map[string]struct {
+		later time.Duration
+		more  uint64
+		want  bool
+	}{
+		"nothing":                 {},
+		"a keepalive":             {more: 32},
+		"an empty packet":         {more: 64, want: true},
+		"packets":                 {more: 1 << 40, want: true},
+		"a handshake":             {later: time.Second, more: 148 + 92},
+		"a handshake and packets": {later: time.Second, more: 4096},
+	} {
+		before := netstate.Session{Handshake: begin, Received: 1000}
+		now := netstate.Session{Handshake: begin.Add(test.later), Received: before.Received + test.more}
+		if got := carried(before, now); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if carried(netstate.Session{Handshake: begin, Received: 1000}, netstate.Session{}) {
+		t.Error("a peer that was configured again counts as one that sends")
+	}
+}
+
+// TestHandshakeBeforeTheFirstLook: a busy node reads the sessions only when its first device has one
+// with the new key already. Its routes must follow.
+func TestHandshakeBeforeTheFirstLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newKeyring(t, encrypted, 3)
+		r.up()
+		a := r.node[0]
+		before := a.state()
+		a.blindIn(wgkey.Return)
+		a.request()
+		a.reach(wgkey.Return, 5*time.Minute)
+		r.run(10*time.Second, nil)
+		a.blindIn(wgkey.None)
+		r.run(5*time.Second, nil)
+		for o := range a.host.Snapshot().All() {
+			if route, is := o.(netstate.Route); is && route.Link == "tulle-wg2" {
+				t.Errorf("%s still leads through the second tunnel", route)
+			}
+		}
+		a.reach(wgkey.None, 5*time.Minute)
+		a.rotated(before)
+	})
+}
+
 // TestFlannelsNodesSeeOneChange of the key at the port that they know.
 func TestFlannelsNodesSeeOneChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,6 +17,7 @@ type tunnelSet struct {
 	two      map[string]subnet.Pair[backend.Tunnels] // of peers that can be reached by two, by key
 	second   map[string]subnet.Pair[bool]            // the families in which the second is used, by key
 	sessions map[backend.SessionKey]netstate.Session // as read at the time read
+	before   map[backend.SessionKey]netstate.Session // as read before that
 	read     time.Time
 	since    time.Time // when this node's first device got a new key; handshakes before it do not count
 }
@@ -77,6 +78,7 @@ type tunnelState struct {
 	alive  bool // the peer is
 	first  bool // the first one works, with this node's present key
 	second bool // the second one is to be used
+	behind bool // the peer still sends through the second one
 }
 
 func (t *tunnelSet) state(both backend.Tunnels) (s tunnelState) {
@@ -88,7 +90,15 @@ func (t *tunnelSet) state(both backend.Tunnels) (s tunnelState) {
 	s.alive = t.lives(first) || works
 	s.first = t.lives(first) && !first.Handshake.Before(t.since)
 	s.second = works && (both.PreferSecond || !s.first)
+	s.behind = carried(t.before[both.Second], second)
 	return s
+}
+
+// carried reports whether a peer sent packets through a session between two readings of
+// it. A keepalive is none, and while there was a handshake, its messages may be all.
+func carried(before, now netstate.Session) bool {
+	const keepalive = 32 // bytes
+	return now.Handshake.Equal(before.Handshake) && now.Received > before.Received+keepalive
 }
 
 // lives reports whether packets could pass a session when it was read. A handshake in the
@@ -100,12 +110,13 @@ func (t *tunnelSet) lives(s netstate.Session) bool {
 }
 
 // elsewhere returns the keys of the peers that are alive and not reached as this node's
-// rotation needs it: all through the second tunnel, or all through the first.
+// rotation needs it: all through the second tunnel, or all through the first, both there
+// and back.
 func (t *tunnelSet) elsewhere(second bool) (keys []string) {
 	for key, pair := range t.two {
 		for _, both := range pair {
 			s := t.state(both)
-			if s.alive && (s.second != second || !second && !s.first) {
+			if s.alive && (s.second != second || !second && (!s.first || s.behind)) {
 				keys = append(keys, key)
 				break
 			}
@@ -128,11 +139,18 @@ func (p *peerSet) twoTunnels() bool {
 	return len(p.tunnels.two) > 0
 }
 
-// setSessions chooses the tunnels of all peers by sessions that were read just now.
-func (p *peerSet) setSessions(sessions []netstate.Session, read, since time.Time) {
+// forgetHandshakes disregards those of the first tunnels before since.
+func (p *peerSet) forgetHandshakes(since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tunnels.sessions, p.tunnels.read, p.tunnels.since = byKey(sessions), read, since
+	p.tunnels.since = since
+}
+
+// setSessions chooses the tunnels of all peers by sessions that were read just now.
+func (p *peerSet) setSessions(sessions []netstate.Session, read time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tunnels.before, p.tunnels.sessions, p.tunnels.read = p.tunnels.sessions, byKey(sessions), read
 	var changed []string
 	for key := range p.tunnels.two {
 		if p.tunnels.choose(key) {

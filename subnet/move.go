@@ -74,10 +74,14 @@ func CompactMove(raw json.RawMessage) (string, error) {
 }
 
 // ParseMove reads the Move of Attrs. The text is hostile. The error wraps ErrValue.
-func ParseMove(text string) (m Move, err error) {
+func ParseMove(text string) (Move, error) {
 	if text == "" {
-		return Move{}, nil
+		return Move{}, nil // without an allocation: nearly all leases of a large network have none
 	}
+	return parseMove(text)
+}
+
+func parseMove(text string) (m Move, err error) {
 	if len(text) > maxMove {
 		return Move{}, valueError("Move: %d bytes are more than the %d allowed", len(text), maxMove)
 	}
@@ -170,9 +174,6 @@ func (a *Attrs) Sends() []string {
 func (a *Attrs) sharesBackend(b *Attrs) bool {
 	if b.Speaks(a.BackendType) {
 		return true
-	}
-	if a.Move == "" {
-		return false
 	}
 	m, _ := ParseMove(a.Move)
 	return slices.ContainsFunc(m.Offers, func(o Offer) bool { return b.Speaks(o.Type) })

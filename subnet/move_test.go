@@ -38,6 +38,18 @@ func TestMoveIsInAFieldThatFlannelIgnores(t *testing.T) {
 	}
 }
 
+// TestNoMoveCostsNothing: a large network validates ten thousand leases without one at each
+// start.
+func TestNoMoveCostsNothing(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() {
+		if m, err := ParseMove(""); err != nil || m.Round != 0 {
+			t.Errorf("no move reads as %+v, %v", m, err)
+		}
+	}); n > 0 {
+		t.Errorf("no move costs %v allocations", n)
+	}
+}
+
 // TestHostileMovesAreRefused reads what no tulled writes.
 func TestHostileMovesAreRefused(t *testing.T) {
 	many := func(n int, text string) string { return strings.TrimSuffix(strings.Repeat(text+",", n), ",") }

@@ -104,20 +104,26 @@ func (b Backends) Confined(primary string) subnet.Pair[[2]string] {
 	if b.Target().Type != primary {
 		return subnet.Pair[[2]string]{}
 	}
-	return b.strict()
+	return b.Target().confined()
 }
 
-// strict returns the devices to which the config's backend confines packets.
-func (b Backends) strict() (devices subnet.Pair[[2]string]) {
-	if c, ok := b.Target().Backend.(backend.Confiner); ok {
+// confined returns the devices to which a backend confines packets.
+func (h Held) confined() (devices subnet.Pair[[2]string]) {
+	if c, ok := h.Backend.(backend.Confiner); ok {
 		return c.Confined()
 	}
 	return devices
 }
 
+func (h Held) isStrict() bool { return h.confined() != subnet.Pair[[2]string]{} }
+
 // IsStrict reports whether packets to a peer may not leave by another backend again, once
 // they left by the config's.
-func (b Backends) IsStrict() bool { return b.strict() != subnet.Pair[[2]string]{} }
+func (b Backends) IsStrict() bool { return b.Target().isStrict() }
+
+// LeavesStrict reports whether the node moves away from a backend that confined packets to
+// its devices.
+func (b Backends) LeavesStrict() bool { return slices.ContainsFunc(b.held[1:], Held.isStrict) }
 
 // Publish returns what the node publishes by a plan.
 func (b Backends) Publish(p Plan) subnet.Attrs {

@@ -27,8 +27,11 @@ type State struct {
 	Held []string
 	// Published is what the store has of the node.
 	Published subnet.Attrs
+	// Seen is what the store's updates have said of the node last: Peers are at least as
+	// recent.
+	Seen subnet.Attrs
 	// InPlace reports that the kernel holds what the config's backend needs with or
-	// without peers.
+	// without peers, and that the firewall lets its packets pass.
 	InPlace bool
 	// Settled reports that the kernel was given all that Peers need, and that Peers are
 	// all peers there are.
@@ -58,6 +61,7 @@ type Wait struct{ Key, Name, Why string }
 // survey is what the peers have in common.
 type survey struct {
 	mine, theirs map[string]bool // backends by which this node and any peer send
+	spoken       map[string]bool // backends but the target that any peer publishes
 	without      []string        // leases of nodes that could not send to this one by the target
 }
 
@@ -87,13 +91,16 @@ func (s State) Plan() (p Plan) {
 // look looks at all peers.
 func (s State) look(p *Plan, published subnet.Offer) survey {
 	target := s.Held[0]
-	all := survey{mine: make(map[string]bool), theirs: make(map[string]bool)}
+	all := survey{mine: make(map[string]bool), theirs: make(map[string]bool), spoken: make(map[string]bool)}
 	for peer := range s.Peers {
 		p.Peers++
 		all.mine[peer.By] = true
 		sends := peer.Attrs.Sends()
 		for _, kind := range sends {
 			all.theirs[kind] = true
+		}
+		for _, kind := range s.Held[1:] {
+			all.spoken[kind] = all.spoken[kind] || peer.Attrs.Speaks(kind)
 		}
 		speaks := peer.Attrs.Speaks(target)
 		refused := peer.Refused && !published.Accepts(peer.Key)
@@ -182,12 +189,14 @@ func (s State) offers(primary string, published subnet.Offer, all survey) (offer
 	return offers
 }
 
-// unneeded returns the backends that no peer sends by, nor may begin to: the store no
-// longer has them.
+// unneeded returns the backends that no peer sends by, nor may begin to. A peer that
+// publishes a backend begins when it reads this node's offer of it, though the store no
+// longer has that offer: the peer may be cut off, and read late. One that publishes it after
+// this node's offer was withdrawn has read so.
 func (s State) unneeded(p Plan, all survey) (kinds []string) {
 	for _, kind := range s.Held[1:] {
-		_, offered := s.Published.Offer(kind)
-		if s.Settled && kind != p.Primary && !s.Published.Primary(kind) && !offered && !all.mine[kind] && !all.theirs[kind] {
+		needed := kind == p.Primary || s.Published.Speaks(kind) || s.Seen.Speaks(kind) || all.mine[kind] || all.theirs[kind] || all.spoken[kind]
+		if s.Settled && !needed {
 			kinds = append(kinds, kind)
 		}
 	}

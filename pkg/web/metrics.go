@@ -157,6 +157,13 @@ func table() []metric {
 
 		gauge("network_mtu_bytes", "MTU of the network, in bytes.", fromLoop(func(r reading) float64 { return float64(r.Network.MTU) })),
 		gauge("node_id_shared", "1 while another machine has this machine's ID.", fromLoop(func(r reading) float64 { return boolValue(r.Clone != nil) })),
+		gauge("move_under_way", "1 while the node moves to another backend, and has the former one, too.", fromLoop(func(r reading) float64 { return boolValue(r.Network.Move != nil) })),
+		gauge("move_peers_awaited", "Peers that the move to another backend waits for.", fromLoop(func(r reading) float64 {
+			if r.Network.Move == nil {
+				return 0
+			}
+			return float64(r.Network.Move.WaitCount)
+		})),
 		gauge("peers", "Peers: other nodes with an accepted lease.", fromLoop(func(r reading) float64 { return float64(r.Peers.All) })),
 		gauge("peers_unroutable", "Peers to which no working route leads in at least one family; whether the others answer is in tulle_peers_probe_failing.",
 			fromLoop(func(r reading) float64 { return float64(r.Peers.Unroutable) })),

@@ -55,6 +55,13 @@ func encrypted() fake {
 	return f
 }
 
+// moving is a node that moves to another backend.
+func moving() fake {
+	f := well(3)
+	f.state.Network.Move = &status.Move{Round: 1, From: []string{"vxlan"}, Peers: 3, Switched: 1, WaitCount: 2}
+	return f
+}
+
 // everyBackend has what any backend reports.
 func everyBackend() fake {
 	f := inCloud()
@@ -69,7 +76,7 @@ func TestMetricsShowTheState(t *testing.T) {
 		want string // pairs of name and value
 		none string // names that must be absent
 	}{
-		{"well", well(3), `healthy 1 ready 1 ready_check{check="lease"} 1 peers 3 peers_unroutable 0 leases_rejected 0 leases_reserved 0 node_id_shared 0 network_mtu_bytes 1430
+		{"well", well(3), `healthy 1 ready 1 ready_check{check="lease"} 1 peers 3 peers_unroutable 0 leases_rejected 0 leases_reserved 0 node_id_shared 0 move_under_way 0 move_peers_awaited 0 network_mtu_bytes 1430
 			store_failing 0 store_revision 77123 store_remembered 0 kernel_in_sync 1 kernel_objects 14 kernel_objects_pending 0 kernel_objects_failing 0 kernel_problems 0
 			kernel_healed_total{kind="route"} 2 kernel_healed_total{kind="fdb"} 0 kernel_resyncs_total 41 kernel_last_resync_duration_seconds 0.0094
 			firewall_written 1 firewall_failing 0 firewall_healed_total 0 files_failing 0 fights{kind="kernel"} 0
@@ -83,6 +90,7 @@ func TestMetricsShowTheState(t *testing.T) {
 			tunnel_dropped_total{device="tulle.udp",reason="stranger"} 5`, ""},
 		{"wireguard", encrypted(), `wireguard_sessions{handshake="live"} 2 wireguard_sessions{handshake="expired"} 0 wireguard_sessions{handshake="never"} 1
 			wireguard_received_bytes_total 7000 wireguard_sent_bytes_total 800 wireguard_dropped_packets_total{reason="no-peer"} 5`, `wireguard_dropped_packets_total{reason="past-tunnel"}`},
+		{"moving", moving(), `ready 1 move_under_way 1 move_peers_awaited 2`, ""},
 		{"ill", ill(), `healthy 1 ready 0 ready_check{check="lease"} 0 ready_check{check="loop"} 1 ready_check{check="files"} 0 peers 300 peers_unroutable 3 leases_rejected 1 node_id_shared 1
 			store_failing 1 store_remembered 1 kernel_in_sync 0 kernel_objects_pending 4 kernel_objects_failing 17 kernel_problems 1
 			firewall_written 0 firewall_failing 1 firewall_healed_total 12 files_failing 1
@@ -90,7 +98,7 @@ func TestMetricsShowTheState(t *testing.T) {
 			peers_probed 297 peers_probe_failing{cause="down"} 1 peers_probe_failing{cause="filtered"} 1 peers_probe_failing{cause="unsent"} 0
 			probes_passed_total 293 probes_failed_total{cause="down"} 5 probes_failed_total{cause="mtu"} 3 probe_problems 2
 			probe_round_trip_seconds_bucket{le="0.1"} 292 probe_round_trip_seconds_count 293`, "lease_renewed_timestamp_seconds lease_acquired_timestamp_seconds wireguard_sent_bytes_total"},
-		{"stuck", stuck(), `healthy 0 ready 0 ready_check{check="loop"} 0 ready_check{check="lease"} 0 kernel_in_sync 1 peers_probed 3 probe_round_trip_seconds_count 3`, "peers peers_unroutable leases_rejected store_remembered network_mtu_bytes lease_renewed_timestamp_seconds"},
+		{"stuck", stuck(), `healthy 0 ready 0 ready_check{check="loop"} 0 ready_check{check="lease"} 0 kernel_in_sync 1 peers_probed 3 probe_round_trip_seconds_count 3`, "move_under_way move_peers_awaited peers peers_unroutable leases_rejected store_remembered network_mtu_bytes lease_renewed_timestamp_seconds"},
 		{"starting", fake{}, `healthy 1 ready 0 peers 0 kernel_objects 0`, `start_time_seconds kernel_last_resync_timestamp_seconds kernel_last_resync_duration_seconds
 			peers_probed peers_probe_failing{cause="down"} probes_passed_total probes_failed_total{cause="down"} probe_problems probe_round_trip_seconds_count`},
 	} {

@@ -252,6 +252,16 @@ func (m *Memory) Gap() {
 	m.wake()
 }
 
+// Wipe removes all leases, as when a store loses its data, and makes all watchers list again.
+func (m *Memory) Wipe() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.leases)
+	clear(m.bad)
+	m.epoch++
+	m.wake()
+}
+
 // Advance moves the clock. It renews expired leases that a Hold keeps, as the Hold
 // would have done, and removes the others.
 func (m *Memory) Advance(by time.Duration) {
