@@ -55,7 +55,7 @@ type Deployer struct {
 // New returns a Deployer.
 func New(c Cloud, o Options) *Deployer {
 	o.Most = cmp.Or(o.Most, 8)
-	o.Poll = cmp.Or(o.Poll, retry.Backoff{First: time.Second, Last: 15 * time.Second})
+	o.Poll = cmp.Or(o.Poll, retry.Backoff{First: 100 * time.Millisecond, Last: 15 * time.Second})
 	o.Retry = cmp.Or(o.Retry, retry.Backoff{First: 2 * time.Second, Last: 30 * time.Second})
 	o.Start = cmp.Or(o.Start, 30*time.Second)
 	o.Patience = cmp.Or(o.Patience, 5*time.Minute)

@@ -75,6 +75,16 @@ func TestForeignProviderIDsAreNotAbsent(t *testing.T) {
 	}
 }
 
+// requests returns the number of different requests. A busy machine may answer one so late that
+// it is sent again.
+func requests(f *awstest.Server) int {
+	all := make(map[string]bool)
+	for _, call := range f.Calls() {
+		all[fmt.Sprint(call.Parameters())] = true
+	}
+	return len(all)
+}
+
 func TestReadsManyInstancesInFewCalls(t *testing.T) {
 	f, c := newAccount(t)
 	n := f.AddNetwork("10.0.0.0/8", 18, false)
@@ -83,8 +93,8 @@ func TestReadsManyInstancesInFewCalls(t *testing.T) {
 		all = append(all, f.Launch(awstest.Launch{Count: 450, Subnet: s, Tags: tagged})...)
 	}
 	got, err := c.Instances(t.Context(), idsOf(all))
-	if err != nil || len(got) != 450 || f.Count(describeInstances) != 3 {
-		t.Fatalf("%d instances in %d calls, %v", len(got), f.Count(describeInstances), err)
+	if err != nil || len(got) != 450 || requests(f) != 3 {
+		t.Fatalf("%d instances in %d requests, %v", len(got), requests(f), err)
 	}
 	// Many instances are read by the tag first, in pages, and those without it by ID. A read
 	// by the tag may take a third of the caller's time, so this caller has no deadline.
@@ -98,8 +108,8 @@ func TestReadsManyInstancesInFewCalls(t *testing.T) {
 	}
 	c.many = 453
 	got, err = c.read(t.Context(), append(idsOf(all), gone))
-	if err != nil || len(got) != len(all)+1 || f.Count(describeInstances) != 3 {
-		t.Fatalf("%d instances in %d calls, %v", len(got), f.Count(describeInstances), err)
+	if err != nil || len(got) != len(all)+1 || requests(f) != 3 {
+		t.Fatalf("%d instances in %d requests, %v", len(got), requests(f), err)
 	}
 	for id, i := range got {
 		if want := map[bool]cloud.State{true: cloud.Absent, false: cloud.Running}[id == gone]; i.State != want {

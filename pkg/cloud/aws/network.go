@@ -17,8 +17,9 @@ import (
 const (
 	// mostIdle is the maximum number of calls of a reading that finds no change.
 	mostIdle = 8
-	// mostNetworkReads is the maximum number of concurrent reads of one network.
-	mostNetworkReads = 8
+	// mostNetworkReads is the maximum number of concurrent reads of one network. All reads that
+	// need the VPC alone are fewer.
+	mostNetworkReads = 16
 )
 
 // NetworkScope is what a reading of a cluster's network covers. A reading makes no call

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -30,23 +31,40 @@ func (c *Client) NetworkNow(ctx context.Context, ids ...string) (map[string]awsn
 		}
 		kinds[kind] = append(kinds[kind], id)
 	}
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	var failed []error
 	all := make(map[string]awsnet.Found)
 	for kind, wanted := range kinds {
-		most := mostValues
-		if kind == partBalancers {
-			most = mostARNs
-		}
-		for some := range slices.Chunk(wanted, most) {
-			found, err := nowReads[kind](c, ctx, some)
-			if err != nil {
-				return nil, err
-			}
+		running.Go(func() {
+			found, err := c.now(ctx, kind, wanted)
+			mu.Lock()
+			defer mu.Unlock()
+			failed = append(failed, err)
 			for _, f := range found {
-				if slices.Contains(some, f.ID) {
-					all[f.ID] = f
-				}
+				all[f.ID] = f
 			}
+		})
+	}
+	running.Wait()
+	if err := firstUrgent(failed); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// now returns those objects of one kind that exist.
+func (c *Client) now(ctx context.Context, kind string, ids []string) (all []awsnet.Found, err error) {
+	most := mostValues
+	if kind == partBalancers {
+		most = mostARNs
+	}
+	for some := range slices.Chunk(ids, most) {
+		found, err := nowReads[kind](c, ctx, some)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, slices.DeleteFunc(found, func(f awsnet.Found) bool { return !slices.Contains(some, f.ID) })...)
 	}
 	return all, nil
 }

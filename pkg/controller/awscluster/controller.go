@@ -38,8 +38,9 @@ var (
 	backoff = retry.Backoff{First: 5 * time.Second, Last: 5 * time.Minute}
 	// holding paces those of a deletion that something holds.
 	holding = retry.Backoff{First: 5 * time.Second, Last: time.Minute}
-	// polling paces the reads of what AWS makes in the background.
-	polling = retry.Backoff{First: 2 * time.Second, Last: 15 * time.Second}
+	// polling paces the reads of what AWS makes in the background. Some of it takes less than
+	// a second, and some minutes.
+	polling = retry.Backoff{First: 100 * time.Millisecond, Last: 15 * time.Second}
 )
 
 // Options are what a Controller needs.
@@ -196,7 +197,9 @@ func (c *Controller) set(key string, s state) {
 		c.networks[key] = n
 		c.hold(n)
 	}
-	n.state = s
+	if n.state = s; n.fails == 0 {
+		n.retry = time.Time{} // a write waited for this, and not because it failed
+	}
 	c.judge(n, now)
 }
 

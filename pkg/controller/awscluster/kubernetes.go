@@ -164,8 +164,9 @@ func (c *Controller) Done(w controller.Write, err error) {
 		if n.retry = (time.Time{}); !a.same {
 			n.fails = 0
 		}
+		shown := true // by the watch, which may be earlier than the answer
 		if revision := kube.Revision(a.version.ResourceVersion); revision > n.revision {
-			n.written, n.Version, n.revision = revision, a.version, revision
+			shown, n.written, n.Version, n.revision = false, revision, a.version, revision
 		}
 		a.made()
 		c.judge(n, now)
@@ -174,7 +175,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 			n.fails++
 			n.retry = now.Add(backoff.After(n.fails))
 			c.warn(n, "NotKept", "the API server did not keep what was written ("+w.Summary+"); compare the CustomResourceDefinition with the contract in its labels")
-		case strings.HasPrefix(w.Summary, "set the status"):
+		case strings.HasPrefix(w.Summary, "set the status") && !shown:
 			n.retry = now.Add(shownLimit) // the watch shows what the server kept of it
 		}
 	case kube.Moved(err):

@@ -1,6 +1,7 @@
 package awscluster
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,6 +141,49 @@ func TestDroppedFieldIsNoHotLoop(t *testing.T) {
 	}
 	if !slices.Contains(events, "NotKept") {
 		t.Errorf("the events are %v", events)
+	}
+}
+
+// TestStatusWaitsNoLongerThanForTheWatch: the next write follows once the watch shows the last one,
+// whether it does so before or after the answer.
+func TestStatusWaitsNoLongerThanForTheWatch(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		c, s := newController(), claiming(t, "prod", "u", "", home+"/prod/u")
+		s.Version.ResourceVersion, s.revision = "7", 7
+		c.set(s.Key(), s)
+		n := c.networks[s.Key()]
+		w := c.merge(n, "status", kube.Merge{If: n.Version}, "set the status: provisioned", func() {})
+		shown := s
+		shown.Version.ResourceVersion, shown.revision = "8", 8
+		c.answers.Store(n.UID, answered{version: shown.Version, made: func() {}})
+		if early {
+			c.set(s.Key(), shown)
+		}
+		c.Done(w, nil)
+		if !early {
+			if n.retry.IsZero() {
+				t.Error("it does not wait for the watch")
+			}
+			c.set(s.Key(), s) // older
+			if n.retry.IsZero() {
+				t.Error("an older state ends the wait")
+			}
+			c.set(s.Key(), shown)
+		}
+		if !n.retry.IsZero() {
+			t.Errorf("early %t: it still waits", early)
+		}
+	}
+}
+
+// TestFailureOutlastsTheWatch: a state from the watch does not end a back-off.
+func TestFailureOutlastsTheWatch(t *testing.T) {
+	c, s := newController(), claiming(t, "prod", "u", "", home+"/prod/u")
+	c.set(s.Key(), s)
+	n := c.networks[s.Key()]
+	c.Done(c.merge(n, "status", kube.Merge{If: n.Version}, "set the status: provisioned", func() {}), errors.New("broken"))
+	if c.set(s.Key(), s); n.retry.IsZero() {
+		t.Error("it no longer waits")
 	}
 }
 
