@@ -42,6 +42,8 @@ type Options struct {
 	Credential azcore.TokenCredential
 	// Transport sends requests; nil is over the network.
 	Transport policy.Transporter
+
+	largest int // an answer that is not smaller is refused; 0 is largestAnswer
 }
 
 // Client speaks to Azure Resource Manager about one resource group and one route table. It

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"os"
@@ -34,7 +35,7 @@ func clientOptions(o Options) (*arm.ClientOptions, error) {
 			all.InsecureAllowCredentialWithHTTP = isLocal(u)
 		}
 	}
-	to, err := newGuard(o.Transport, in.Services[cloud.ResourceManager].Endpoint)
+	to, err := newGuard(o.Transport, in.Services[cloud.ResourceManager].Endpoint, cmp.Or(o.largest, largestAnswer))
 	if err != nil {
 		return nil, err
 	}

@@ -19,13 +19,14 @@ const largestAnswer = 64 << 20
 // guard sends requests to one server alone: the token would go along to another one. It
 // limits the size of answers, which the SDK reads whole.
 type guard struct {
-	to   policy.Transporter
-	base *url.URL
+	to      policy.Transporter
+	base    *url.URL
+	largest int
 }
 
 // newGuard returns a guard of the server at base. Without a transport, it has one that
 // follows no redirect.
-func newGuard(to policy.Transporter, base string) (guard, error) {
+func newGuard(to policy.Transporter, base string, largest int) (guard, error) {
 	u, err := url.Parse(base)
 	if err != nil {
 		return guard{}, err
@@ -37,7 +38,7 @@ func newGuard(to policy.Transporter, base string) (guard, error) {
 		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second}
 		to = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
-	return guard{to, u}, nil
+	return guard{to, u, largest}, nil
 }
 
 // Do implements policy.Transporter.
@@ -47,7 +48,7 @@ func (g guard) Do(r *http.Request) (*http.Response, error) {
 	}
 	answer, err := g.to.Do(r)
 	if err == nil {
-		answer.Body = &limited{answer.Body, largestAnswer}
+		answer.Body = &limited{answer.Body, g.largest}
 	}
 	return answer, err
 }

@@ -110,6 +110,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, body Object, late
 	}
 	for _, o := range s.operations {
 		if o.path == path && o.left > 0 {
+			s.step(o) // also if its answer was lost, so that no client polls it
 			writeError(w, http.StatusConflict, "AnotherOperationInProgress", "Another operation on this or dependent resource is in progress.")
 			return
 		}
@@ -176,16 +177,27 @@ func (s *Server) operation(w http.ResponseWriter, path string) {
 	switch {
 	case o == nil:
 		writeError(w, http.StatusNotFound, "NotFound", path)
-	case o.left > 1:
-		o.left--
+	case !s.step(o):
 		writeJSON(w, http.StatusOK, Object{"status": "InProgress"})
 	case o.failed != "":
-		s.end(o, "Failed")
 		writeJSON(w, http.StatusOK, Object{"status": "Failed", "error": Object{"code": o.failed, "message": "An error occurred."}})
 	default:
-		s.end(o, "Succeeded")
 		writeJSON(w, http.StatusOK, Object{"status": "Succeeded"})
 	}
+}
+
+// step brings an operation one step further, and reports whether it has ended.
+func (s *Server) step(o *operation) bool {
+	switch {
+	case o.left > 1:
+		o.left--
+		return false
+	case o.failed != "":
+		s.end(o, "Failed")
+	default:
+		s.end(o, "Succeeded")
+	}
+	return true
 }
 
 // end ends an operation, which changes the ETag once more.
