@@ -15,7 +15,6 @@ import (
 	"github.com/tulle-net/tulle/pkg/cloud/azure/azuretest"
 	"github.com/tulle-net/tulle/pkg/cloud/gce/gcetest"
 	"github.com/tulle-net/tulle/pkg/controller/lifecycle"
-	"github.com/tulle-net/tulle/pkg/etcdserver"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 	"github.com/tulle-net/tulle/subnet"
@@ -76,12 +75,8 @@ func newProjectOnly(t *testing.T) *gcetest.Server {
 func TestRoutesFromEtcdOnAzureAndGoogle(t *testing.T) {
 	for name, build := range map[string]func(*testing.T, int) leased{"azure": leasedOnAzure, "gce": leasedOnGoogle} {
 		t.Run(name, func(t *testing.T) {
-			server, err := etcdserver.Start(t.Context(), etcdserver.Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = server.Stop() })
-			client := etcdtest.Dial(t, server.Endpoint())
+			endpoint := etcdtest.Start(t, etcdtest.Options{}).Endpoints()[0]
+			client := etcdtest.Dial(t, endpoint)
 			l := build(t, 3)
 			const prefix = "/coreos.com/network/"
 			key := func(k int) string { return fmt.Sprintf("10.5.%d.0-24", k+1) }
@@ -95,7 +90,7 @@ func TestRoutesFromEtcdOnAzureAndGoogle(t *testing.T) {
 			for k, a := range l.addresses {
 				put("subnets/"+key(k), fmt.Sprintf(`{"PublicIP": %q, "BackendType": %q}`, a, []string{allocType, nativeType}[k%2]))
 			}
-			s := settingsOf(t, append([]string{"--etcd-endpoints=" + server.Endpoint(), "--healthz-port=0"}, l.flags...)...)
+			s := settingsOf(t, append([]string{"--etcd-endpoints=" + endpoint, "--healthz-port=0"}, l.flags...)...)
 			s.route.period, s.route.grace = time.Second, time.Second // less than the flags allow
 			p, err := s.connect()
 			if err != nil {

@@ -14,7 +14,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
-	"github.com/tulle-net/tulle/pkg/etcdserver"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 )
@@ -30,12 +29,8 @@ type hosts struct {
 }
 
 func newHosts(t *testing.T, n int) *hosts {
-	server, err := etcdserver.Start(t.Context(), etcdserver.Options{Dir: t.TempDir(), Listen: "http://127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Stop() })
-	h := &hosts{t: t, endpoint: server.Endpoint(), client: etcdtest.Dial(t, server.Endpoint()), aws: awstest.New(t)}
+	endpoint := etcdtest.Start(t, etcdtest.Options{}).Endpoints()[0]
+	h := &hosts{t: t, endpoint: endpoint, client: etcdtest.Dial(t, endpoint), aws: awstest.New(t)}
 	h.aws.Setenv(t)
 	tag := map[string]string{"kubernetes.io/cluster/" + siteName: "owned"}
 	h.table = h.aws.AddTable(h.aws.Default().VPC, tag)

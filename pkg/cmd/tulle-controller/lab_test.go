@@ -19,6 +19,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
+	"github.com/tulle-net/tulle/pkg/test/etcdtest"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 )
 
@@ -28,6 +29,7 @@ const asProgram = "TEST_RUNS_TULLE_CONTROLLER"
 var log logtest.Log
 
 func TestMain(m *testing.M) {
+	etcdtest.Main()
 	if os.Getenv(asProgram) != "" {
 		hurry()
 		main()
@@ -43,7 +45,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is the time limit of a wait before the test fails.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // cluster is an API server whose Nodes get no podCIDRs by themselves.
 type cluster struct {
@@ -142,7 +144,12 @@ func (c cluster) launch(more ...string) *kerneltest.Process {
 		c.t.Fatal(err)
 	}
 	p := kerneltest.Launch(c.t, "", []string{asProgram + "=1", "GORACE=atexit_sleep_ms=0"}, append([]string{self}, c.flags(more...)...)...)
-	c.t.Cleanup(func() { p.End(syscall.SIGKILL) })
+	c.t.Cleanup(func() {
+		p.End(syscall.SIGKILL)
+		if c.t.Failed() {
+			c.t.Logf("process %d wrote:\n%s", p.PID(), p.Said())
+		}
+	})
 	return p
 }
 

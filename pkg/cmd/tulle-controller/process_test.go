@@ -100,7 +100,7 @@ func (c cluster) replace(from, n int) {
 func TestOneOfTwoReplicasWrites(t *testing.T) {
 	c := newCluster(t)
 	c.seed(20)
-	a, b := c.start(short...), c.start(short...)
+	a, b := c.start(), c.start()
 	c.awaitAll()
 	leader, other := a, b
 	if !leads(a) {
