@@ -9,7 +9,7 @@ import (
 const (
 	// memoryLimit is where the process collects garbage more often. At full load, the
 	// buffers of packets are most of its memory.
-	memoryLimit = 128 << 20
+	memoryLimit = 172 << 20
 	// garbage is the GOGC below the limit. Each collection drops buffers that the next
 	// packets need, so it must be rare.
 	garbage = 400
