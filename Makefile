@@ -63,7 +63,7 @@ demo: root go demo-deps build ## three hosts in namespaces, a container on each,
 
 # The race detector is what needs cgo. Most tests wait, so more packages run at once than there are processors.
 test: root go deps lint ## lint, then every test with -race; a skipped test fails (TESTFLAGS='-run X', PACKAGES=./subnet)
-	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 20m -p $$(($$(nproc) + 2)) $(TESTFLAGS) $(PACKAGES)
+	CGO_ENABLED=1 go run ./pkg/test/testreport -race -count=1 -timeout 40m -p $$(($$(nproc) + 2)) $(TESTFLAGS) $(PACKAGES)
 
 test-vm: go vm-deps ## the tests that need another kernel, in a virtual machine
 	go run ./pkg/test/vmtest -timeout 25m $(VM_PACKAGES)
@@ -120,6 +120,9 @@ soak-controller: go ## tulle-controller killed KILLS times (500) while Nodes com
 soak-cloud: go ## two tulle-controllers on a fake AWS under random faults for SOAK_CLOUD (1h), from SEED (0 is another each time)
 	go test -count=1 -timeout 24h -run '^TestSoakCloud$$' ./pkg/cmd/tulle-controller -v -soak $(SOAK_CLOUD) -soak-seed $(SEED)
 
+# These flags are those of dist/release/build.sh, so that dependencies are compiled once for both.
+lint: export GOFLAGS := -trimpath
+lint: export CGO_ENABLED := 0
 lint: go ## gofmt, go vet, staticcheck, a tidy go.mod
 	@files=$$(gofmt -l .) && { [ -z "$$files" ] || { echo "not as gofmt writes it, run gofmt -w on:" $$files >&2; exit 1; }; }
 	go vet -tags vm,rotation,packages ./...

@@ -274,12 +274,19 @@ func (s *Stream) wait(limit time.Duration, f func() bool) bool {
 }
 
 // Stop ends the stream, waits a second for the last answers, and returns the result.
-func (s *Stream) Stop() Result {
+func (s *Stream) Stop() Result { return s.stop(grace) }
+
+// StopPatiently is Stop for a stream whose answers may be late: it waits until none is missing, or
+// for patience.
+func (s *Stream) StopPatiently() Result { return s.stop(patience) }
+
+// stop waits so long for the answers to requests that were sent within that time.
+func (s *Stream) stop(limit time.Duration) Result {
 	s.close()
 	<-s.sending
 	stopped := time.Since(s.began)
-	s.wait(grace, func() bool {
-		return !slices.ContainsFunc(s.pings, func(p ping) bool { return !p.answered && stopped-p.sent < grace })
+	s.wait(limit, func() bool {
+		return !slices.ContainsFunc(s.pings, func(p ping) bool { return !p.answered && stopped-p.sent < limit })
 	})
 	s.wait(patience, func() bool { return !s.sock.pending() }) // a busy machine may be late
 	s.end()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"runtime"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
+	"github.com/tulle-net/tulle/pkg/controller/awscluster"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/test/sourcetest"
 	"github.com/tulle-net/tulle/pkg/test/tabletest"
@@ -99,6 +101,7 @@ func measureNetwork(t *testing.T, c networkCase, program, other string, latency 
 	} else {
 		a = networkAccount(l, latency)
 	}
+	l.outwaitDefinitions()
 	var p *kerneltest.Process
 	if c.program == capaName {
 		p = l.capa(other, a, "--sync-period="+syncPeriod.String())
@@ -133,6 +136,17 @@ func measureNetwork(t *testing.T, c networkCase, program, other string, latency 
 	m.memory = peak(t, p)
 	p.End(syscall.SIGTERM)
 	return m
+}
+
+// outwaitDefinitions waits until the API server no longer delays creations. It delays those of a new
+// resource by two seconds, which would count for the program that starts sooner.
+func (l *networkLab) outwaitDefinitions() {
+	l.t.Helper()
+	trial := map[string]any{"name": "trial"}
+	l.Do(http.MethodPost, clustersPath+"?dryRun=All", map[string]any{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": trial}, nil)
+	l.Do(http.MethodPost, awsClustersPath+"?dryRun=All", map[string]any{
+		"apiVersion": awscluster.Group + "/v1beta2", "kind": awscluster.Kind, "metadata": trial, "spec": map[string]any{"region": awstest.Region},
+	}, nil)
 }
 
 // balancerOf returns the load balancer of a spec. The other program would wait until the name of

@@ -185,6 +185,7 @@ func networkAccount(l *networkLab, latency time.Duration) *cloudAccount {
 func motoNetworkAccount(t testing.TB, latency time.Duration) *cloudAccount {
 	t.Helper()
 	c := &counter{to: startMoto(t), calls: make(map[string]int)}
+	warmMoto(t, c.to)
 	proxy := httptest.NewServer(&ruleTexts{next: c, latency: latency, texts: make(map[string]string)})
 	t.Cleanup(proxy.Close)
 	a := &cloudAccount{kind: motoKind, url: proxy.URL, counts: c.counts}
@@ -194,9 +195,34 @@ func motoNetworkAccount(t testing.TB, latency time.Duration) *cloudAccount {
 	return a
 }
 
-// ruleTexts is a proxy before moto that delays calls, and adds to the answers of
-// DescribeSecurityGroupRules the descriptions of rules whose other end is a security group. AWS
-// keeps these; moto does not.
+// warmMoto makes a moto_server load what networks need. That takes seconds, and would count for
+// the program that is measured.
+func warmMoto(t testing.TB, moto *url.URL) {
+	t.Helper()
+	for _, first := range [][3]string{
+		{"ec2", "DescribeVpcs", "2016-11-15"}, {"elasticloadbalancing", "DescribeLoadBalancers", "2015-12-01"}, {"elasticloadbalancing", "DescribeLoadBalancers", "2012-06-01"},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, moto.String(), strings.NewReader(url.Values{"Action": {first[1]}, "Version": {first[2]}}.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/"+awstest.Region+"/"+first[0]+"/aws4_request, SignedHeaders=host, Signature=test")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Fatalf("moto answers %s with %s", first[1], answer.Status)
+		}
+	}
+}
+
+// ruleTexts is a proxy before moto that delays calls, and makes up for two of its faults. It adds
+// to the answers of DescribeSecurityGroupRules the descriptions of rules whose other end is a
+// security group: AWS keeps these; moto does not. And it adds ports to rules of protocols that
+// have none: moto crashes without.
 type ruleTexts struct {
 	next    http.Handler
 	latency time.Duration
@@ -221,9 +247,14 @@ func (p *ruleTexts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	form, _ := url.ParseQuery(string(body)) // a body that is not a form has no action
 	action := form.Get("Action")
+	if addPorts(form) {
+		body = []byte(form.Encode())
+		r.ContentLength = int64(len(body))
+		r.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	p.learn(action, form)
 	if action != "DescribeSecurityGroupRules" {
 		p.next.ServeHTTP(w, r)
@@ -235,6 +266,21 @@ func (p *ruleTexts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(text)
+}
+
+// addPorts adds ports to the rules of a form that have a protocol but no ports, and reports whether
+// there are any.
+func addPorts(form url.Values) (any bool) {
+	for i := 1; form.Has(fmt.Sprintf("IpPermissions.%d.IpProtocol", i)); i++ {
+		of := fmt.Sprintf("IpPermissions.%d.", i)
+		if form.Get(of+"IpProtocol") == "-1" || form.Has(of+"FromPort") {
+			continue
+		}
+		form.Set(of+"FromPort", "-1")
+		form.Set(of+"ToPort", "-1")
+		any = true
+	}
+	return any
 }
 
 // learn records the descriptions that a call sets.

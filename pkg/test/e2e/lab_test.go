@@ -266,6 +266,20 @@ func (s *streams) wantLost(most int) {
 	}
 }
 
+// wantAnswered ends the streams, whose packets a program carries and not the kernel.
+// Each request must have an answer, even a late one: the program shares the processors
+// with the tests.
+func (s *streams) wantAnswered() {
+	s.w.t.Helper()
+	for _, each := range s.each {
+		r := each.StopPatiently()
+		s.w.t.Logf("pings: %s", r)
+		if r.Lost > r.Late {
+			s.w.t.Errorf("%d requests were never answered: %s", r.Lost-r.Late, r)
+		}
+	}
+}
+
 func remove(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Remove(path); err != nil {

@@ -118,7 +118,7 @@ func wireguardGo(t *testing.T, program string) (first *clustertest.Daemon, p *pa
 			t.Fatal(err)
 		}
 		// A session of its own, as tulled's has: the kernel shares processors between sessions.
-		d := h.Start(clustertest.Command{Argv: []string{"setsid", program, "-f", "wg0"}, Env: []string{"LOG_LEVEL=silent"}})
+		d := h.Start(clustertest.Command{Argv: []string{"setsid", program, "-f", "wg0"}, Env: []string{"LOG_LEVEL=silent", "GOGC=100", "GOMEMLIMIT=off"}})
 		if i == 0 {
 			first = d
 		}
