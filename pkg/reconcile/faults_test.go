@@ -348,9 +348,13 @@ func TestBadLinkComesBackWithAllOnIt(t *testing.T) {
 	f := kerneltest.NewFake(eth0)
 	run(t, f, func(l *lab) {
 		undo := l.f.Fail(-1, kerneltest.OfKind(netstate.KindLink), syscall.EOPNOTSUPP)
-		l.set("host", append(host(), direct(500))...)
-		l.setPeers(1, 200)
-		l.complete()
+		l.r.Update(func(d *Desired) { // at once: each pass with new failures logs a line
+			d.Set("host", append(host(), direct(500)))
+			for n := range 200 {
+				d.Set(name(1+n), peer(1+n))
+			}
+			d.Complete()
+		})
 		l.wait(5 * time.Minute)
 		l.has(forward, direct(500))
 		s := l.r.Status()
