@@ -66,8 +66,8 @@ const (
 	authenticate    = "/etcdserverpb.Auth/Authenticate"
 	longestPassword = 4096 // bytes
 
-	// A request for a token gets firstLogin, and twice the time after each that was too
-	// slow.
+	// A request for a token gets firstLogin. The limit doubles after each request that was
+	// sent and timed out, until one succeeds.
 	firstLogin = firstTry
 	lastLogin  = 2 * time.Minute
 )
@@ -107,9 +107,9 @@ func passwordIn(name string) (string, error) {
 
 // get returns the token, and requests one if there is none. A request that was sent goes
 // on after ctx ends, and the next call waits for the same one. An etcd checks passwords
-// slowly, on purpose, also those whose client is gone. If a whole cluster logs
-// in again after a restart of etcd, requests that end with each try would keep it too
-// busy to answer any.
+// slowly, on purpose, also those whose client is gone. If a whole cluster logs in again
+// after a restart of etcd, requests that end with each try would keep it too busy to
+// answer any.
 func (l *login) get(ctx context.Context, conn grpc.ClientConnInterface) (string, error) {
 	l.mu.Lock()
 	if l.known {
@@ -164,11 +164,11 @@ func (l *login) ask(conn grpc.ClientConnInterface, password string) *request {
 		if l.asking != r { // the password has changed since
 			return
 		}
-		l.asking, l.limit = nil, firstLogin
+		l.asking = nil
 		switch {
 		case r.err == nil:
-			l.token, l.known = r.token, true
-		case status.Code(r.err) == codes.DeadlineExceeded:
+			l.token, l.known, l.limit = r.token, true, firstLogin
+		case r.sent.Load() && status.Code(r.err) == codes.DeadlineExceeded:
 			l.limit = min(2*limit, lastLogin)
 		}
 	}()

@@ -18,6 +18,7 @@ type slowEtcd struct {
 	grpc.ClientConnInterface
 	check time.Duration
 	cut   bool     // it cannot be reached
+	busy  bool     // it gives up
 	asked []string // the password of each request
 }
 
@@ -33,6 +34,9 @@ func (e *slowEtcd) Invoke(ctx context.Context, _ string, request, reply any, opt
 				return err
 			}
 		}
+	}
+	if e.busy {
+		return status.Error(codes.Unavailable, "etcdserver: request timed out")
 	}
 	select {
 	case <-time.After(e.check):
@@ -88,6 +92,41 @@ func TestSlowLogin(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOnlySentRequestsChangeTheLimit: neither the errors of an overloaded etcd nor a lack of
+// connections say how long a check takes.
+func TestOnlySentRequestsChangeTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &slowEtcd{check: 50 * time.Second}
+		l := &login{options: Options{Password: "secret"}, limit: firstLogin}
+		limit := func(want time.Duration) {
+			t.Helper()
+			if l.limit != want {
+				t.Errorf("the limit is %v, not %v", l.limit, want)
+			}
+		}
+		e.tries(l, 3)
+		<-time.After(lastLogin) // for the last request
+		synctest.Wait()
+		slow := l.limit
+		if slow <= firstLogin {
+			t.Fatalf("the limit is %v", slow)
+		}
+		e.busy = true
+		e.tries(l, 3)
+		limit(slow)
+		e.busy, e.cut = false, true
+		if _, err := l.get(t.Context(), e); err == nil {
+			t.Error("a token without a connection")
+		}
+		limit(slow)
+		e.cut, e.check = false, time.Second
+		if token, _ := e.tries(l, 1); token == "" {
+			t.Error("no token")
+		}
+		limit(firstLogin)
+	})
 }
 
 // TestLoginWithoutAConnection: a try ends with the reason why there is no connection, and
