@@ -120,7 +120,8 @@ soak-controller: go ## tulle-controller killed KILLS times (500) while Nodes com
 soak-cloud: go ## two tulle-controllers on a fake AWS under random faults for SOAK_CLOUD (1h), from SEED (0 is another each time)
 	go test -count=1 -timeout 24h -run '^TestSoakCloud$$' ./pkg/cmd/tulle-controller -v -soak $(SOAK_CLOUD) -soak-seed $(SEED)
 
-# These flags are those of dist/release/build.sh, so that dependencies are compiled once for both.
+# dist/release/build.sh also compiles with -trimpath and without cgo, so most dependencies are
+# compiled once for both. Not grpc: it has a tag there.
 lint: export GOFLAGS := -trimpath
 lint: export CGO_ENABLED := 0
 lint: go ## gofmt, go vet, staticcheck, a tidy go.mod

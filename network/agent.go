@@ -162,10 +162,10 @@ type Agent struct {
 	twins          twins
 	writing        task // of files
 	save           *time.Timer
-	bury           *time.Timer   // drops lingering peers
-	burying        time.Duration // what bury waits for, or 0
-	saving         bool          // save is running, or the save that it started
-	unsaved        bool          // something has changed since the last save
+	bury           *time.Timer // drops lingering peers
+	burying        bool        // bury is running
+	saving         bool        // save is running, or the save that it started
+	unsaved        bool        // something has changed since the last save
 	saves          trouble.Outcome
 	exempted       []netip.Prefix // from Exemptions
 	rotation       rotation
@@ -252,7 +252,7 @@ func (a *Agent) Run(ctx context.Context) {
 		case <-waited.C:
 			a.rememberUnlessCopied()
 		case <-a.bury.C:
-			a.burying = 0
+			a.burying = false
 			if a.peers.DropLingering() {
 				a.buryAfter(linger)
 			}

@@ -182,8 +182,7 @@ func (p *peerSet) Update(u subnet.Update) {
 
 // dropAllLingering drops all lingering peers.
 func dropAllLingering(p *peerSet) {
-	for p.Lingering() {
-		p.DropLingering()
+	for p.DropLingering() {
 	}
 }
 

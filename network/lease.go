@@ -40,7 +40,7 @@ func (a *Agent) keep(claim subnet.Claim) {
 				continue
 			}
 			stored := !only
-			if taken, _ := callAndWait(ctx, a, func() bool { return ctx.Err() == nil && a.takeLease(own, stored) }); !taken {
+			if taken, _ := callAndWait(ctx, a, func() bool { return a.takeLease(own, stored) }); !taken {
 				continue
 			}
 			since := time.Now()
@@ -59,12 +59,13 @@ func (a *Agent) keep(claim subnet.Claim) {
 
 const (
 	// linger is the shortest time for which a peer stays reachable after its lease
-	// disappears; the longest is twice that. Nodes that lost their leases write them
-	// again within it.
+	// disappears; the longest is twice that, and after a gap, lingerAfterGap and linger.
+	// Nodes that lost their leases write them again within it.
 	linger = 5 * time.Second
 
 	// lingerAfterGap is linger for the leases that a later list of all leases lacks. Such a
-	// list follows a gap: the store may have lost its data, and all nodes write to it at once.
+	// list follows a gap: the store may have lost its data, and all nodes write to it at the
+	// same time.
 	lingerAfterGap = 30 * time.Second
 
 	// longHeld is how long a lease must be held to reset the back-off.
@@ -94,7 +95,10 @@ func (a *Agent) takeLease(own subnet.Lease, stored bool) (taken bool) {
 		return false
 	}
 	before, remembered, refused := a.own, a.remembered != nil, a.refused
-	a.remembered, a.refused, a.confirmed, a.claiming = nil, false, own.Attrs, false
+	a.remembered, a.refused = nil, false
+	if stored {
+		a.confirmed, a.claiming = own.Attrs, false
+	}
 	switch {
 	case before.Subnets == own.Subnets && !remembered && !refused:
 	case keeps(own.Subnets, before.Subnets):
@@ -103,7 +107,7 @@ func (a *Agent) takeLease(own subnet.Lease, stored bool) (taken bool) {
 		klog.ErrorS(nil, "SUBNET CHANGED; containers with addresses of the old one are cut off until they are re-created",
 			"old", before.Key(), "new", own.Key())
 	}
-	if a.peers != nil {
+	if a.peers != nil && stored {
 		a.peers.confirm(own.Attrs)
 	}
 	if a.peers == nil || remembered || own.Subnets != before.Subnets || own.Attrs != before.Attrs {

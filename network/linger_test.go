@@ -25,6 +25,11 @@ func TestStoreLosesItsData(t *testing.T) {
 		for _, route := range []string{"10.5.9.0/24", "10.5.10.0/24", "10.5.11.0/24"} {
 			l.wantRoute(route, true)
 		}
+		l.store.Wipe() // also a second time
+		l.after(lingerAfterGap - time.Second)
+		l.wantRoute("10.5.10.0/24", true)
+		l.after(time.Second)
+		l.peer(10)
 		l.after(2*linger + time.Second)
 		l.wantReady(true, "on vxlan, 1 peers")
 		l.wantRoute("10.5.9.0/24", false)

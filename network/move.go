@@ -2,6 +2,7 @@ package network
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,8 +38,8 @@ type moving struct {
 	plan   move.Plan // at the last look
 }
 
-// known returns what the store has of this node, as far as the node knows. It may have
-// what it has not answered yet: peers go by that.
+// known returns what peers may have read of this node: the present claim until the store
+// answers it, because the store may have it already; then what the store confirmed.
 func (a *Agent) known() subnet.Attrs {
 	if a.claiming {
 		return a.claim.Attrs
@@ -183,6 +184,10 @@ func (a *Agent) look() {
 	if len(plan.Waits) != len(before.Waits) {
 		a.changed()
 	}
+	a.stillUnneeded(plan.Unneeded)
+	if a.peers.lists(a.claim.Attrs) {
+		a.confirmed, a.claiming = a.claim.Attrs, false
+	}
 	if a.claiming {
 		return // each step needs that the one before is in the store
 	}
@@ -191,15 +196,15 @@ func (a *Agent) look() {
 	}
 }
 
+// stillUnneeded forgets since when backends were unneeded that are needed again.
+func (a *Agent) stillUnneeded(unneeded []string) {
+	maps.DeleteFunc(a.moving.unused, func(kind string, _ time.Time) bool { return !slices.Contains(unneeded, kind) })
+}
+
 // giveUp stops holding the backends that were unneeded for long enough, and reports whether
 // there are any.
 func (a *Agent) giveUp(unneeded []string) (any bool) {
 	m, now := &a.moving, time.Now()
-	for kind := range m.unused {
-		if !slices.Contains(unneeded, kind) {
-			delete(m.unused, kind)
-		}
-	}
 	for _, kind := range unneeded {
 		since, counted := m.unused[kind]
 		if !counted {

@@ -62,6 +62,14 @@ func (p *peerSet) see() (changed bool) {
 	return changed
 }
 
+// lists reports whether the store's updates show this node's lease with these attributes.
+func (p *peerSet) lists(attrs subnet.Attrs) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := p.table.Own()
+	return own != nil && own.Attrs == attrs
+}
+
 // plan returns what follows for the move from s, with what is known of the peers. look adds
 // to s what the kernel holds, and returns the peers of whose objects the kernel refuses some.
 // No way to a peer changes between the two: so a kernel to which all was given has these ways.

@@ -82,11 +82,11 @@ func (p *peerSet) DropLingering() (more bool) {
 	return p.table.Lingering()
 }
 
-// Lingering reports whether any peer lingers.
-func (p *peerSet) Lingering() bool {
+// Lingered returns how many peers have begun to linger so far.
+func (p *peerSet) Lingered() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.table.Lingering()
+	return p.table.Lingered()
 }
 
 // put applies changes to the desired state, together with and.

@@ -122,21 +122,23 @@ func (a *Agent) updatePeers(ctx context.Context, u subnet.Update) {
 	}
 }
 
-// buryAfter drops the peers that linger by then.
+// buryAfter schedules the next DropLingering.
 func (a *Agent) buryAfter(wait time.Duration) {
-	a.burying = wait
+	a.burying = true
 	a.bury.Reset(wait)
 }
 
 // updateNext applies the next portion of an update.
 func (a *Agent) updateNext(left *portions) (more bool) {
+	before := a.peers.Lingered()
 	more = a.peers.applyNext(left)
-	wait := linger
-	if left.complete && a.listed {
-		wait = lingerAfterGap
-	}
-	if wait > a.burying && a.peers.Lingering() {
-		a.buryAfter(wait)
+	if a.peers.Lingered() > before {
+		switch gap := left.complete && a.listed; {
+		case gap:
+			a.buryAfter(lingerAfterGap)
+		case !a.burying:
+			a.buryAfter(linger)
+		}
 	}
 	if left.complete && !more && !a.listed {
 		a.listed = true

@@ -64,7 +64,7 @@ type rotator struct {
 	failing trouble.Outcome
 	step    wgkey.Step
 	here    time.Time // when the step had begun and its data was in the store; zero before
-	settled time.Time // since when no peer that is alive was elsewhere, also in the kernel; zero if one was
+	settled time.Time // since when no live peer has been elsewhere; it begins once the kernel has the chosen routes
 	paused  time.Time // no step before
 }
 
@@ -169,12 +169,17 @@ func (r *rotator) look(ctx context.Context, v rotationView, s wgkey.State) (foun
 		if s.Step != wgkey.None {
 			found.elsewhere = r.peers.elsewhere(s.Step != wgkey.Return)
 			slices.Sort(found.elsewhere)
-			kernel := r.loop.Status()
-			found.inKernel = kernel.Pending == 0 && kernel.Tried
+			found.inKernel = r.hasTunnels()
 		}
 		return found
 	})
 	return found, nil
+}
+
+// hasTunnels reports whether the kernel has the chosen tunnels of all peers with two.
+func (r *rotator) hasTunnels() bool {
+	kernel := r.loop.Status()
+	return kernel.Pending == 0 && kernel.Tried && !r.peers.anyWithTwo(kernel.Failing)
 }
 
 // newSince returns since when the first device has its present key, if that is recent.

@@ -1,11 +1,13 @@
 package network
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/backend/move"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -94,8 +96,9 @@ func (t *tunnelSet) state(both backend.Tunnels) (s tunnelState) {
 	return s
 }
 
-// carried reports whether a peer sent packets through a session between two readings of
-// it. A keepalive is none, and while there was a handshake, its messages may be all.
+// carried reports whether a peer sent packets through a session between two readings. It
+// ignores one keepalive, and any interval with a handshake, whose messages also count as
+// received.
 func carried(before, now netstate.Session) bool {
 	const keepalive = 32 // bytes
 	return now.Handshake.Equal(before.Handshake) && now.Received > before.Received+keepalive
@@ -109,9 +112,9 @@ func (t *tunnelSet) lives(s netstate.Session) bool {
 	return !s.Handshake.IsZero() && age > -skew && age < netstate.SessionLife
 }
 
-// elsewhere returns the keys of the peers that are alive and not reached as this node's
-// rotation needs it: all through the second tunnel, or all through the first, both there
-// and back.
+// elsewhere returns the keys of the live peers that are not where this node's rotation needs
+// them: reached through the second tunnel; or reached through the first, and sending nothing
+// through the second.
 func (t *tunnelSet) elsewhere(second bool) (keys []string) {
 	for key, pair := range t.two {
 		for _, both := range pair {
@@ -137,6 +140,16 @@ func (p *peerSet) twoTunnels() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.tunnels.two) > 0
+}
+
+// anyWithTwo reports whether any key that the kernel refuses is of a peer with two tunnels.
+func (p *peerSet) anyWithTwo(failing []reconcile.Failing) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(failing, func(f reconcile.Failing) bool {
+		_, two := p.tunnels.two[f.Owner]
+		return two
+	})
 }
 
 // forgetHandshakes disregards those of the first tunnels before since.

@@ -5,6 +5,7 @@ type leaving struct {
 	entries map[*entry]int                 // the round of DropLingering in which each began to linger
 	nodes   map[string]map[*entry]struct{} // by each of the node's marks
 	rounds  int                            // calls of DropLingering so far
+	begun   int                            // entries that were added so far
 }
 
 // marks returns keys to find a node's leases by. Any two Attrs of one node, as
@@ -30,6 +31,7 @@ func (l *leaving) add(e *entry) {
 	}
 	e.leaving = true
 	l.entries[e] = l.rounds
+	l.begun++
 	for _, mark := range e.lease.marks() {
 		if l.nodes[mark] == nil {
 			l.nodes[mark] = map[*entry]struct{}{}

@@ -171,6 +171,9 @@ func (t *Table) DropLingering() Changes {
 // Lingering reports whether any lease lingers.
 func (t *Table) Lingering() bool { return len(t.leaving.entries) > 0 }
 
+// Lingered returns how many leases have begun to linger so far.
+func (t *Table) Lingered() int { return t.leaving.begun }
+
 // Len returns the number of accepted leases.
 func (t *Table) Len() int { return t.published }
 

@@ -61,7 +61,7 @@ type Wait struct{ Key, Name, Why string }
 // survey is what the peers have in common.
 type survey struct {
 	mine, theirs map[string]bool // backends by which this node and any peer send
-	spoken       map[string]bool // backends but the target that any peer publishes
+	spoken       map[string]bool // former backends that any peer publishes
 	without      []string        // leases of nodes that could not send to this one by the target
 }
 

@@ -128,9 +128,9 @@ func throughItself(r netstate.Route) bool {
 	return r.OnLink && r.Dst.Addr().Is6() && r.Dst.Contains(r.Via)
 }
 
-// replaceThroughItself replaces a route while the kernel finds its gateway by a route of the
-// gateway's own, which it deletes at once. So packets to all other addresses have either
-// the former route or the new one.
+// replaceThroughItself replaces a route. In the same send, it first adds a route to the
+// gateway alone, by which the kernel finds the gateway, and then deletes it. So packets to
+// all other addresses take either the former route or the new one.
 func (a *applier) replaceThroughItself(op netstate.Op, r netstate.Route, index int) {
 	if len(a.batch) > batchSize-3 {
 		a.flush() // the three go to the kernel in one send

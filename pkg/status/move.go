@@ -8,7 +8,7 @@ import (
 
 // Move is this node's move to the backend of the config.
 type Move struct {
-	Round int      `json:"round"` // the number of the move; each change of the config begins another
+	Round int      `json:"round"` // the number of the move; each change of the backend begins another
 	From  []string `json:"from"`  // the former backends that the node still has, the latest first
 	// Since is when this run of the daemon began to move.
 	Since time.Time `json:"since"`

@@ -276,11 +276,12 @@ func (s *Stream) wait(limit time.Duration, f func() bool) bool {
 // Stop ends the stream, waits a second for the last answers, and returns the result.
 func (s *Stream) Stop() Result { return s.stop(grace) }
 
-// StopPatiently is Stop for a stream whose answers may be late: it waits until none is missing, or
-// for patience.
+// StopPatiently is Stop for a stream whose answers may be late: it waits until each request of the
+// last patience is answered, but no longer than patience.
 func (s *Stream) StopPatiently() Result { return s.stop(patience) }
 
-// stop waits so long for the answers to requests that were sent within that time.
+// stop ends the stream, waits up to limit for the answers to the requests of its last limit, and
+// returns the result.
 func (s *Stream) stop(limit time.Duration) Result {
 	s.close()
 	<-s.sending
