@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +38,7 @@ func start(s wireguardprocess.Settings) (*running, error) {
 		own.Close()
 		return nil, err
 	}
-	r := &running{device: device.NewDevice(t, conn.NewDefaultBind(), newLogger(s.Interface)), done: make(chan struct{})}
+	r := &running{device: device.NewDevice(yielding{t}, conn.NewDefaultBind(), newLogger(s.Interface)), done: make(chan struct{})}
 	if err := r.device.Up(); err != nil {
 		own.Close()
 		r.device.Close()
@@ -125,6 +126,15 @@ func open(name string) (tun.Device, error) {
 		return nil, fmt.Errorf("link %s: %w", name, err)
 	}
 	return t, nil
+}
+
+// yielding is a TUN device whose reader lets other goroutines go first. So packets wait in
+// the kernel's queue, and not in this process, while earlier ones are encrypted.
+type yielding struct{ tun.Device }
+
+func (y yielding) Read(packets [][]byte, sizes []int, offset int) (n int, err error) {
+	runtime.Gosched()
+	return y.Device.Read(packets, sizes, offset)
 }
 
 // attach makes an open file that of a device.
