@@ -185,7 +185,7 @@ func (a *Agent) look() {
 		a.changed()
 	}
 	a.stillUnneeded(plan.Unneeded)
-	if a.peers.lists(a.claim.Attrs) {
+	if a.pending != (subnet.Config{}) && a.peers.lists(a.claim.Attrs) { // keep asks for nothing then
 		a.confirmed, a.claiming = a.claim.Attrs, false
 	}
 	if a.claiming {

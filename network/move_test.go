@@ -223,3 +223,35 @@ func TestOfferStaysWhileTheStoreIsSlow(t *testing.T) {
 		offer(`"Without":["10.5.10.0-24","10.5.9.0-24"]`)
 	})
 }
+
+// TestMoveGoesOnWhileAConfigWaits moves a node while the store's config waits for a restart. The
+// node only holds its lease then, and each step follows once the watch shows the one before.
+func TestMoveGoesOnWhileAConfigWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		peer := l.peer(9)
+		l.start()
+		l.after(time.Minute)
+		l.store.SetConfig(hostGWConfig)
+		l.after(time.Minute)
+		l.store.SetConfig(`{"Network": "10.99.0.0/16"}`)
+		l.after(time.Minute)
+		l.wantReady(false, "restart needed")
+		peer.Move = subnet.FormatMove(subnet.Move{Round: 1, Offers: []subnet.Offer{{Type: "host-gw", Ready: true}}})
+		l.store.Put(peer)
+		l.after(time.Minute)
+		if direct := (netstate.Route{Dst: netip.MustParsePrefix("10.5.9.0/24"), Via: netip.MustParseAddr("198.18.0.9"), Link: "eth0"}); !l.host.Has(direct) {
+			t.Errorf("it does not send by host-gw:\n%s", l.host.Snapshot())
+		}
+		before := l.own()
+		peer.BackendType, peer.BackendData, peer.Move = "host-gw", [2]string{}, ""
+		l.store.Put(peer)
+		l.after(time.Minute)
+		if own := l.own(); own.BackendType != "host-gw" || own.Move != "" {
+			t.Errorf("publishes %s %s, and before %s %s", own.BackendType, own.Move, before.BackendType, before.Move)
+		}
+		if move := l.view().Report().Network.Move; move != nil {
+			t.Errorf("still moves: %+v", move)
+		}
+	})
+}
