@@ -9,7 +9,7 @@
 // binaries, the modules and a few tools of this host into an initramfs. Then it boots
 // Debian's cloud kernel on it and prints the tests' output. It ignores packages
 // without such a file, so ./... finds every one. -run chooses tests by name instead,
-// tagged or not. With -flannel it builds with the tag flannel, too, and adds tulled, etcd
+// tagged or not. With -flannel it builds with the tag flannel, too, and adds our daemons, etcd
 // and flannel's daemon to the image. With -also it builds with one more tag.
 //
 // These are all failures: a failed test, a skipped one, a package that runs no test,
@@ -56,7 +56,7 @@ func main() {
 	tools := flag.String("tools", "bridge,ip,ping,/bin/sh", "this host's `programs` to put into the machine, each NAME or NAME=PATH")
 	run := flag.String("run", "", "run the tests that match `regexp`, tagged vm or not")
 	also := flag.String("also", "", "also run the tests in files with the tags vm and `tag`")
-	flannel := flag.Bool("flannel", false, "run the tests in files with the tags vm and flannel, with tulled, etcd and flanneld")
+	flannel := flag.Bool("flannel", false, "run the tests in files with the tags vm and flannel, with our daemons, etcd and flanneld")
 	timeout := flag.Duration("timeout", 10*time.Minute, "end the machine after this `time`")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./pkg/test/vmtest [flags] PACKAGE...")

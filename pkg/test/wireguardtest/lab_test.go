@@ -191,11 +191,14 @@ func (l *lab) reach(when string) {
 	}
 }
 
+// most is how many pings may be on their way when ping ends, which sends a hundred a second.
+const most = 50
+
 // flood sends pings to another host until count is called, which returns what became of
 // them.
 func (h *host) flood(to *host) (count func() (sent, lost int)) {
 	h.t.Helper()
-	cmd := h.ns.Command("ping", "-n", "-q", "-i", "0.01", "-I", h.pod, to.pod)
+	cmd := h.ns.Command("ping", "-n", "-i", "0.01", "-I", h.pod, to.pod)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -206,12 +209,22 @@ func (h *host) flood(to *host) (count func() (sent, lost int)) {
 		h.t.Helper()
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait() // it fails if a ping was lost, which the counts show
-		m := regexp.MustCompile(`(\d+) packets transmitted, (\d+) received`).FindStringSubmatch(out.String())
-		if m == nil {
-			h.t.Fatalf("ping said %q", &out)
+		m := regexp.MustCompile(`(\d+) packets transmitted`).FindStringSubmatch(out.String())
+		answers := regexp.MustCompile(`icmp_seq=(\d+) ttl=`).FindAllStringSubmatch(out.String(), -1)
+		if m == nil || len(answers) == 0 {
+			h.t.Fatalf("ping said %q", out.String())
 		}
 		sent, _ = strconv.Atoi(m[1])
-		received, _ := strconv.Atoi(m[2])
-		return sent, sent - received
+		answered := make(map[int]bool)
+		last := 0 // the end of ping cuts off answers to later ones
+		for _, answer := range answers {
+			seq, _ := strconv.Atoi(answer[1])
+			answered[seq], last = true, max(last, seq)
+		}
+		h.t.Logf("%d of %d pings were on their way at the end", sent-last, sent)
+		if sent-last > most {
+			h.t.Error("too many to be on their way")
+		}
+		return sent, last - len(answered)
 	}
 }
