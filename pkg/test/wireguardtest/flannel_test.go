@@ -35,18 +35,9 @@ func TestFlannelWireGuard(t *testing.T) {
 	count := a.flood(c)
 	endFlannel(syscall.SIGKILL)
 	endTulled := c.tulled()
-	kerneltest.Eventually(t, slow, func() error {
-		if text := c.say("status"); !strings.Contains(text, "tulled:") || strings.Contains(text, "NOT READY") {
-			return fmt.Errorf("node 3: %s", text)
-		}
-		return nil
-	})
+	c.ready()
 	l.reach("after the takeover")
-	sent, lost := count()
-	t.Logf("the takeover lost %d of %d pings", lost, sent)
-	if lost > 0 || sent < 100 {
-		t.Errorf("the takeover lost %d of %d pings", lost, sent)
-	}
+	l.keeps("the takeover", count)
 	c.addressed()
 	if got := c.publicKey(a); c.pod != before || got != key {
 		t.Errorf("node 3 had %s with the key %s, and has %s with %s", before, key, c.pod, got)

@@ -173,6 +173,27 @@ func (h *host) addressed() {
 	}
 }
 
+// ready waits until tulled on a host says so.
+func (h *host) ready() {
+	h.t.Helper()
+	kerneltest.Eventually(h.t, slow, func() error {
+		if text := h.say("status"); !strings.Contains(text, "tulled:") || strings.Contains(text, "NOT READY") {
+			return fmt.Errorf("node %d: %s", h.number, text)
+		}
+		return nil
+	})
+}
+
+// keeps fails the test unless all pings of a flood but those on their way were answered.
+func (l *lab) keeps(what string, count func() (sent, lost int)) {
+	l.t.Helper()
+	sent, lost := count()
+	l.t.Logf("%s lost %d of %d pings", what, lost, sent)
+	if lost > 0 || sent < 100 {
+		l.t.Errorf("%s lost %d of %d pings", what, lost, sent)
+	}
+}
+
 // reach waits until every host has reached every other.
 func (l *lab) reach(when string) {
 	l.t.Helper()

@@ -41,16 +41,7 @@ func TestFlannelWireGuardInUserSpace(t *testing.T) {
 	count := a.flood(c)
 	endTulled(syscall.SIGKILL)
 	a.tulled()
-	kerneltest.Eventually(t, slow, func() error {
-		if text := a.say("status"); !strings.Contains(text, "tulled:") || strings.Contains(text, "NOT READY") {
-			return fmt.Errorf("node 1: %s", text)
-		}
-		return nil
-	})
+	a.ready()
 	l.reach("after a restart")
-	sent, lost := count()
-	t.Logf("the restart lost %d of %d pings", lost, sent)
-	if lost > 0 || sent < 100 {
-		t.Errorf("the restart lost %d of %d pings", lost, sent)
-	}
+	l.keeps("the restart", count)
 }
