@@ -2,10 +2,12 @@ package network
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/wgkey"
 	"github.com/tulle-net/tulle/subnet"
@@ -221,10 +223,20 @@ func TestPeerWithoutItsDaemonIsWaitedFor(t *testing.T) {
 }
 
 // TestSlowKernelIsWaitedFor: while packets still take the former tunnels, because the kernel has
-// not taken the routes that were chosen, no step follows that would end those tunnels.
+// not taken the routes that were chosen or refuses them, no step follows that would end those
+// tunnels.
 func TestSlowKernelIsWaitedFor(t *testing.T) {
-	for _, step := range []wgkey.Step{wgkey.Move, wgkey.Return} {
-		t.Run(step.String(), func(t *testing.T) {
+	for name, c := range map[string]struct {
+		step    wgkey.Step
+		without func(*kerneltest.Fake) (release func())
+	}{
+		"move, blocked":   {wgkey.Move, (*kerneltest.Fake).BlockApply},
+		"move, refused":   {wgkey.Move, refuseRoutes},
+		"return, blocked": {wgkey.Return, (*kerneltest.Fake).BlockApply},
+		"return, refused": {wgkey.Return, refuseRoutes},
+	} {
+		step := c.step
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newKeyring(t, encrypted, 3)
 				r.up()
@@ -243,7 +255,7 @@ func TestSlowKernelIsWaitedFor(t *testing.T) {
 					}
 					return true
 				})
-				release := a.host.BlockApply()
+				release := c.without(a.host.Fake)
 				r.run(5*time.Minute, nil)
 				if now := a.step(); now != step {
 					t.Errorf("it went on to the step %s", now)
@@ -254,6 +266,11 @@ func TestSlowKernelIsWaitedFor(t *testing.T) {
 			})
 		})
 	}
+}
+
+// refuseRoutes makes the kernel refuse changes of routes.
+func refuseRoutes(host *kerneltest.Fake) (release func()) {
+	return host.Fail(-1, kerneltest.OfKind(netstate.KindRoute), syscall.ENOBUFS)
 }
 
 // TestSlowKernelOfAPeerIsWaitedFor: a peer whose kernel has not taken the route back still sends
