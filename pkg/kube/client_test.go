@@ -209,7 +209,8 @@ func TestRequestsReadChangeAndRefuse(t *testing.T) {
 	if err := Create(t.Context(), c, Nodes, JSON[custom]("Node"), &created); err != nil || f.Node("c") == nil || created.Spec.PodCIDR == "" {
 		t.Errorf("created %+v: %v", created, err)
 	}
-	if f.Asked("PATCH /api/v1/nodes/a%20b?fieldManager=test") != 1 || f.Asked("POST /api/v1/nodes?fieldManager=test") != 1 {
+	const query = "?fieldManager=test&fieldValidation=Ignore"
+	if f.Asked("PATCH /api/v1/nodes/a%20b"+query) != 1 || f.Asked("POST /api/v1/nodes"+query) != 1 {
 		t.Errorf("%v", f.Requests())
 	}
 	err := Get(t.Context(), c, Path(Nodes, "none"), WholeNode, &n)

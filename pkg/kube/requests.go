@@ -58,8 +58,11 @@ func Patch[T any](ctx context.Context, c *Client, path string, kind PatchKind, c
 	return f.read(r, to)
 }
 
-// writer returns the query that names the writer.
-func (c *Client) writer() url.Values { return url.Values{"fieldManager": {c.options.Name}} }
+// writer returns the query that names the writer. The server need not look for unknown fields: it
+// would only warn of them, in a header that nothing reads, at a twentieth of the cost of a patch.
+func (c *Client) writer() url.Values {
+	return url.Values{"fieldManager": {c.options.Name}, "fieldValidation": {"Ignore"}}
+}
 
 // read decodes an answer into to, and closes it.
 func (f Format[T]) read(r *http.Response, to *T) error {
