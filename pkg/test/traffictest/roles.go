@@ -99,7 +99,7 @@ func stream(j job) error {
 		return err
 	}
 	defer c.Close()
-	if err := c.(*net.TCPConn).SetLinger(0); err != nil {
+	if err := errors.Join(c.(*net.TCPConn).SetLinger(0), useCubic(c.(*net.TCPConn))); err != nil {
 		return err
 	}
 	b := make([]byte, chunk)
@@ -110,6 +110,23 @@ func stream(j job) error {
 		}
 	}
 	return nil
+}
+
+// useCubic selects the congestion control that Linux has by default, if the kernel has it. The
+// machine's own may be BBR, which paces each stream by timers: it measures those, too.
+func useCubic(c *net.TCPConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var refused error
+	err = raw.Control(func(fd uintptr) {
+		refused = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic")
+	})
+	if errors.Is(refused, unix.ENOENT) {
+		refused = nil
+	}
+	return errors.Join(err, refused)
 }
 
 // batch is how many packets one system call moves.
