@@ -5,11 +5,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/pkg/wgkey"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -19,7 +19,7 @@ const plainConfig = `{"Network": "10.5.0.0/16"}`
 // TestFirstStartBringsUpNetwork starts with an unconfigured host and an empty store,
 // and ends with a working network.
 func TestFirstStartBringsUpNetwork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, "")
 		l.start()
 		l.soon()
@@ -53,7 +53,7 @@ func TestFirstStartBringsUpNetwork(t *testing.T) {
 // TestFirstStartComputesEachPeerOnce: in a large network, computing all peers costs most of a
 // start.
 func TestFirstStartComputesEachPeerOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		computed := make(map[netip.Prefix]int)
 		l.backends = map[string]backend.Factory{"vxlan": func(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
@@ -92,7 +92,7 @@ func (b countingBackend) Peer(own, peer subnet.Lease, m backend.Metrics) ([]nets
 // TestSteadyNetworkCostsNothing checks that a network without changes writes no file,
 // no kernel object and no log line.
 func TestSteadyNetworkCostsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
 		l.start()
@@ -107,7 +107,7 @@ func TestSteadyNetworkCostsNothing(t *testing.T) {
 }
 
 func TestRestartKeepsAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
 		l.start()
@@ -133,7 +133,7 @@ func TestRestartKeepsAll(t *testing.T) {
 // TestEnvFileGivesSubnetBack checks that a node whose lease is gone requests the subnet
 // in its env file.
 func TestEnvFileGivesSubnetBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.out.SubnetFile = t.TempDir() + "/subnet.env"
 		writeFile(t, l.out.SubnetFile, "FLANNEL_NETWORK=10.5.0.0/16\nFLANNEL_SUBNET=10.5.77.1/24\n")
@@ -146,7 +146,7 @@ func TestEnvFileGivesSubnetBack(t *testing.T) {
 }
 
 func TestLostLeaseIsRequestedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.start()
 		l.soon()
@@ -178,7 +178,7 @@ func TestLostLeaseIsRequestedAgain(t *testing.T) {
 }
 
 func TestOutOfSubnets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, `{"Network": "10.5.8.0/22"}`)
 		for x := byte(9); x < 12; x++ {
 			l.peer(x)
@@ -202,7 +202,7 @@ func TestOutOfSubnets(t *testing.T) {
 // TestChangedHostKeepsItsSubnet changes the host's address and MTU. The endpoint
 // follows, and the subnet stays.
 func TestChangedHostKeepsItsSubnet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
 		l.start()
@@ -232,7 +232,7 @@ func TestChangedHostKeepsItsSubnet(t *testing.T) {
 // TestLostUplinkChangesNothing removes the interface's address. The network stays as it
 // is, and the status reports the loss.
 func TestLostUplinkChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
 		l.start()
@@ -268,7 +268,7 @@ func TestHarmfulConfigChangeWaitsForRestart(t *testing.T) {
 		{name: "a bad key", config: `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "VNI": -3}}`, restart: "VNI"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				l := newLife(t, plainConfig)
 				l.peer(9)
 				l.start()
@@ -318,7 +318,7 @@ func TestHarmfulConfigChangeWaitsForRestart(t *testing.T) {
 // TestRestartAppliesPendingConfig checks that a restart applies the config that waited
 // for it.
 func TestRestartAppliesPendingConfig(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.start()
 		l.soon()
@@ -337,7 +337,7 @@ func TestRestartAppliesPendingConfig(t *testing.T) {
 // TestBridgeOfAnotherSubnetIsReported checks that the status reports a container bridge
 // with addresses of another subnet, and names the fix.
 func TestBridgeOfAnotherSubnetIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		bridge := func(address string) func(*netstate.Survey) {
 			return func(s *netstate.Survey) {
@@ -364,7 +364,7 @@ func TestBridgeOfAnotherSubnetIsReported(t *testing.T) {
 }
 
 func TestBlackholeDropsUnusedAddresses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.out.Blackhole = true
 		l.start()
@@ -378,7 +378,7 @@ func TestBlackholeDropsUnusedAddresses(t *testing.T) {
 // TestFullDiskMakesNodeUnready checks that a full disk makes the node unready, and has
 // no other effect.
 func TestFullDiskMakesNodeUnready(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.files.full = syscall.ENOSPC
 		l.peer(9)
@@ -392,7 +392,7 @@ func TestFullDiskMakesNodeUnready(t *testing.T) {
 // TestBootWithoutStoreUsesSavedNetwork boots a host while the store is down. The host
 // uses the saved network, and follows the store once it is back.
 func TestBootWithoutStoreUsesSavedNetwork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.out.StateDir = t.TempDir()
 		l.peer(9)
@@ -437,7 +437,7 @@ func TestBootWithoutStoreUsesSavedNetwork(t *testing.T) {
 // TestStoreReplacesSavedNetwork checks that the store replaces everything that was
 // saved. The config has changed, and another node has the subnet.
 func TestStoreReplacesSavedNetwork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		own := l.runOnce()
 		l.store.leave()
@@ -464,7 +464,7 @@ func TestStoreReplacesSavedNetwork(t *testing.T) {
 // for a restart. The node applies the config, because a restart would cost nothing
 // more.
 func TestLostSubnetAppliesPendingConfig(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.start()
 		l.soon()
@@ -485,7 +485,7 @@ func TestLostSubnetAppliesPendingConfig(t *testing.T) {
 // TestConfigChangesBeforeLease changes the config after the store returned it and
 // before the lease.
 func TestConfigChangesBeforeLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.store.delayed = make(chan struct{})
 		l.start()

@@ -5,18 +5,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
 // TestNotReadyBeforeFilesExist checks that the status is never ready before the files
 // exist, because programs that start after the daemon read them.
 func TestNotReadyBeforeFilesExist(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, "")
 		l.changed = func() {
 			v := l.agent.loopView(withoutPeers) // called in Run's goroutine
@@ -37,7 +37,7 @@ func TestNotReadyBeforeFilesExist(t *testing.T) {
 // TestRefusedRouteOfOnePeer makes the kernel refuse a peer's route for ever. The node
 // is ready for all others, and the status reports the route.
 func TestRefusedRouteOfOnePeer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
 		l.peer(10)
@@ -53,7 +53,7 @@ func TestRefusedRouteOfOnePeer(t *testing.T) {
 // TestRefusedDeviceMakesNodeUnready makes the kernel refuse the tunnel device, as it
 // does without CAP_NET_ADMIN. There is no network, so the node is not ready.
 func TestRefusedDeviceMakesNodeUnready(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
 		undo := l.host.Fail(1<<30, func(op netstate.Op) bool { _, isLink := op.Object.(netstate.Link); return isLink }, syscall.EPERM)
@@ -73,7 +73,7 @@ func TestRefusedDeviceMakesNodeUnready(t *testing.T) {
 // state folder becomes a node of its own.
 func TestCopiedMachineIgnoresSavedNetwork(t *testing.T) {
 	for _, away := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			l := newLife(t, plainConfig)
 			original := l.runOnce()
 			l.store.Put(original) // it is alive elsewhere
@@ -100,7 +100,7 @@ func TestCopiedMachineIgnoresSavedNetwork(t *testing.T) {
 // TestFilesNeverMixTwoNetworks brings the store back with another network, while
 // leasing takes long. The files never mix the two.
 func TestFilesNeverMixTwoNetworks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		own := l.runOnce()
 		l.store.leave()
@@ -124,7 +124,7 @@ func TestFilesNeverMixTwoNetworks(t *testing.T) {
 // TestStoreWithoutLeaseIsReported runs with a store that returns its config, and then
 // no lease.
 func TestStoreWithoutLeaseIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
 		own := l.runOnce()
@@ -145,7 +145,7 @@ func TestStoreWithoutLeaseIsReported(t *testing.T) {
 // TestStuckDiskDelaysNoPeer hangs the disk of the files. Meanwhile the node follows its
 // peers.
 func TestStuckDiskDelaysNoPeer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.files.stuck = make(chan struct{})
 		l.start()
@@ -162,7 +162,7 @@ func TestStuckDiskDelaysNoPeer(t *testing.T) {
 
 // TestWatchIsRestarted ends the store's watch, and checks that it is restarted.
 func TestWatchIsRestarted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.store.ends = true
 		l.start()

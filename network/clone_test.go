@@ -12,6 +12,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/identity"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -56,7 +57,7 @@ func (l *life) cloneOf() *status.Clone {
 // TestCloneIsReportedWhileItLives starts a machine whose ID a living machine has. The
 // status reports the clone as long as both live.
 func TestCloneIsReportedWhileItLives(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.identify("machine-9")
 		first := l.peer(9)
@@ -131,7 +132,7 @@ func TestSimultaneousClonesSeparate(t *testing.T) {
 		sameMAC bool
 	}{"the elder": {}, "the younger": {elder: true}, "the younger with the same MAC": {true, true}} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				l := newLife(t, plainConfig)
 				l.identify("machine-1")
 				var other subnet.Lease
@@ -207,7 +208,7 @@ func TestSavedNetworkIsOfOneInstallation(t *testing.T) {
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				l := newLife(t, plainConfig)
 				l.identify("machine-1")
 				l.start()

@@ -10,6 +10,7 @@ import (
 	"github.com/tulle-net/tulle/backend/backendtest"
 	"github.com/tulle-net/tulle/backend/wireguard"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/pkg/wgkey"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -31,7 +32,7 @@ func (f *slowFirewall) Await(ctx context.Context) error {
 
 // TestKernelWaitsForTheConfiningRules, and for no others.
 func TestKernelWaitsForTheConfiningRules(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		host, rules := newFakeHost(), &slowFirewall{written: make(chan struct{})}
 		a := &Agent{Options: Options{Kernel: host, Firewall: rules}}
 		link := func(name string) netstate.Plan {

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/probe"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // TestEndedLeaseFailsItsCheck views a node that was cut off from the store for longer
@@ -45,7 +45,7 @@ func probedSince(passed, tried int) *probes {
 
 // TestEndedLeaseRemovesNothing lets a lease end while the store is away.
 func TestEndedLeaseRemovesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(2)
 		var ends atomic.Pointer[time.Time]

@@ -4,10 +4,10 @@ import (
 	"context"
 	"net/netip"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/hostif"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -32,7 +32,7 @@ func published(a string) hostif.Spec {
 // TestHintsAreFollowed checks that the host publishes what the store's hints require,
 // and nothing before the first hint. It follows changes and removals.
 func TestHintsAreFollowed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		specs := make(chan hostif.Spec)
 		l := newLife(t, plainConfig)
 		l.hints = hints(specs)
@@ -60,7 +60,7 @@ func TestHintsAreFollowed(t *testing.T) {
 // publishes the same as before, until the store returns another hint.
 func TestHintsAreRememberedWithoutStore(t *testing.T) {
 	for _, knowsConfig := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			specs := make(chan hostif.Spec)
 			l := newLife(t, plainConfig)
 			l.hints = hints(specs)

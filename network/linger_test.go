@@ -2,13 +2,14 @@ package network
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // TestStoreLosesItsData: all nodes write their leases again, which takes a busy store long.
 func TestStoreLosesItsData(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		for _, n := range []byte{9, 10, 11} {
 			l.peer(n)

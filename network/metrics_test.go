@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
-	"testing/synctest"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -16,7 +16,7 @@ import (
 // ever without a route.
 func TestLargeNetworksSpreadMetrics(t *testing.T) {
 	const network = `"Network": "10.0.0.0/8"`
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k := onEth0()
 		onNetwork(t, k, config(network, `{"Type": "vxlan"}`), func(p *peerSet) {
 			check := func(want int, large bool) {
@@ -58,7 +58,7 @@ func TestLargeNetworksSpreadMetrics(t *testing.T) {
 // TestFirstListSpreadsMetricsAtOnce checks that a first list in portions counts as a
 // whole from its first portion.
 func TestFirstListSpreadsMetricsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k := onEth0()
 		k.SetHooks(kerneltest.Hooks{AfterOp: func(op netstate.Op, err error) {
 			if r, ok := op.Object.(netstate.Route); ok && r.Metric == 0 {

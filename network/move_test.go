@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/backend"
@@ -16,6 +15,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -24,7 +24,7 @@ const hostGWConfig = `{"Network": "10.5.0.0/16", "Backend": {"Type": "host-gw"}}
 // TestMoveWaitsForThePeer moves a node step by step, as its peer does. A daemon that is
 // restarted in between goes on.
 func TestMoveWaitsForThePeer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.out.StateDir = t.TempDir()
 		peer := l.peer(9)
@@ -116,7 +116,7 @@ func TestMoveWaitsForThePeer(t *testing.T) {
 // TestMoveNeedsTheKernel moves to a backend that the kernel refuses. The node works as
 // before, and offers nothing.
 func TestMoveNeedsTheKernel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, hostGWConfig)
 		peer := l.peer(9)
 		peer.BackendType, peer.BackendData = "host-gw", subnet.Pair[string]{}
@@ -159,7 +159,7 @@ func TestMoveFromStrictWaitsForTheFirewall(t *testing.T) {
 		slow bool
 	}{"slow": {nil, true}, "failing": {errors.New("no nftables"), false}} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				l := newLife(t, plainConfig)
 				l.backends = maps.Clone(factories)
 				l.backends[vxlan.Type] = func(cfg subnet.Config, host backend.HostFacts) (backend.Backend, error) {
@@ -198,7 +198,7 @@ func TestMoveFromStrictWaitsForTheFirewall(t *testing.T) {
 // TestOfferStaysWhileTheStoreIsSlow moves a node whose store has its offer, and does not say
 // so yet. A change of the peers must not withdraw the offer, by which they may send.
 func TestOfferStaysWhileTheStoreIsSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.peer(9)
 		l.store.offered = make(chan struct{})
@@ -227,7 +227,7 @@ func TestOfferStaysWhileTheStoreIsSlow(t *testing.T) {
 // TestMoveGoesOnWhileAConfigWaits moves a node while the store's config waits for a restart. The
 // node only holds its lease then, and each step follows once the watch shows the one before.
 func TestMoveGoesOnWhileAConfigWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		peer := l.peer(9)
 		l.start()

@@ -6,12 +6,12 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/backend"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -70,7 +70,7 @@ func (l *life) detours(t *testing.T) string {
 
 // A peer is reached without the tunnel while the notices of both nodes say so.
 func TestNoticesChooseTheWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, cloudConfig)
 		l.routedPeer(9)
 		l.start()
@@ -118,7 +118,7 @@ func TestNoticesChooseTheWay(t *testing.T) {
 // Probes veto a route that carries no packets. It is tried again after a while, or when
 // the controller changes its notice.
 func TestProbesVetoARoute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, cloudConfig)
 		l.routedPeer(9)
 		l.start()
@@ -176,7 +176,7 @@ func TestProbesVetoARoute(t *testing.T) {
 // backends do not follow its changes.
 func TestChangesOfTheRouter(t *testing.T) {
 	for config, want := range map[string]int{cloudConfig: 1, plainConfig: 0} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			l := newLife(t, config)
 			l.routedPeer(9)
 			l.start()
@@ -215,7 +215,7 @@ func TestChangesOfTheRouter(t *testing.T) {
 // After the node's own subnet has changed, the notice about the previous one is
 // ignored.
 func TestNoticeOfTheLastSubnetCountsNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, cloudConfig)
 		l.routedPeer(9)
 		l.start()

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 const offloadAuto = `{"Network": "10.5.0.0/16", "Backend": {"Type": "vxlan", "Offload": "auto"}}`
@@ -104,7 +104,7 @@ func (c *card) watches(d time.Duration) (on time.Duration) {
 // repaired. On a host that stays broken, offload is enabled only for moments, and ever
 // more rarely.
 func TestOffloadIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := newCard(t, offloadAuto)
 		c.start()
 		c.after(2 * time.Minute)
@@ -158,7 +158,7 @@ func TestOffloadIsTriedAgain(t *testing.T) {
 // TestNoTrialWithoutPeers checks that offload stays disabled while no peer answers,
 // because there is no verdict. It is tried once peers answer.
 func TestNoTrialWithoutPeers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := newCard(t, offloadAuto)
 		c.start()
 		c.after(2 * time.Minute)
@@ -177,7 +177,7 @@ func TestNoTrialWithoutPeers(t *testing.T) {
 func TestTrialHeedsTheConfig(t *testing.T) {
 	config := func(offload string) string { return strings.Replace(offloadAuto, "auto", offload, 1) }
 	for _, offload := range []string{"on", "off"} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			c := newCard(t, offloadAuto)
 			c.start()
 			c.after(2 * time.Minute)
@@ -206,7 +206,7 @@ func TestTrialHeedsTheConfig(t *testing.T) {
 // during a trial, and that the next run tries it again.
 func TestRestartDuringTrial(t *testing.T) {
 	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := newCard(t, offloadAuto)
 		c.out.StateDir = dir
 		c.start()

@@ -14,6 +14,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/reconcile"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -84,7 +85,7 @@ func onEth0() *kerneltest.Fake {
 // TestDeviceOutlivesRestart checks that a device that must be re-created is replaced
 // only once all peers are known that need it. Until then they are reachable as before.
 func TestDeviceOutlivesRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k := onEth0()
 		peer := fakePeer(t, "10.5.9.0-24", "198.18.0.9", "3a:00:00:00:00:09", 2)
 		list := subnet.Update{Complete: true, Leases: []subnet.Lease{peer}}
@@ -110,7 +111,7 @@ func TestDeviceOutlivesRestart(t *testing.T) {
 func TestOneMACTwiceBelongsToTheEarlierNode(t *testing.T) {
 	const mac = "3a:00:00:00:00:aa"
 	want := netstate.FDB{Link: "tulle.1", MAC: netstate.MAC{0x3a, 5: 0xaa}, Dst: netip.MustParseAddr("198.18.0.9")}
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		older, newer := fakePeer(t, "10.5.9.0-24", "198.18.0.9", mac, 2), fakePeer(t, "10.5.10.0-24", "198.18.0.66", mac, 3)
 		for range 20 {
 			k := onEth0()
@@ -140,7 +141,7 @@ func TestOneMACTwiceBelongsToTheEarlierNode(t *testing.T) {
 // TestFirstListIsWrittenInPortions checks that the kernel writes the first portion of a
 // large network while the next is computed, and that the end needs no dump.
 func TestFirstListIsWrittenInPortions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k := onEth0()
 		onFake(t, k, `{"Type": "vxlan"}, "SubnetLen": 28`, func(p *peerSet) {
 			settled()

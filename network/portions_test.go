@@ -10,6 +10,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -41,7 +42,7 @@ func TestPortionsWaitForASlowKernel(t *testing.T) {
 		{"stuck", time.Hour, 0, portionTime},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				k := onEth0()
 				onNetwork(t, k, manyConfig, func(p *peerSet) {
 					settled()
@@ -72,7 +73,7 @@ func TestPortionsWaitForASlowKernel(t *testing.T) {
 // slowly starts an agent whose first list waits for the kernel: it has written the first
 // portion for a second, and needs minutes, or until finish is called.
 func slowly(t *testing.T, peers int, do func(l *life, finish func())) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, manyConfig)
 		l.withPeers(peers)
 		var fast atomic.Bool
@@ -130,7 +131,7 @@ func TestAgentAnswersDuringASlowFirstList(t *testing.T) {
 func TestStopDuringASlowFirstList(t *testing.T) {
 	for _, stuck := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stuck %t", stuck), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				l := newLife(t, manyConfig)
 				l.withPeers(12 * portion)
 				l.host.SetHooks(kerneltest.Hooks{BeforeApply: func(plan netstate.Plan) {
@@ -161,7 +162,7 @@ func TestStopDuringASlowFirstList(t *testing.T) {
 // is written as in a small network.
 func TestHostChangesDuringASlowFirstList(t *testing.T) {
 	const peers = 12 * portion
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, manyConfig)
 		l.withPeers(peers)
 		l.host.SetHooks(kerneltest.Hooks{AfterOp: func(op netstate.Op, err error) {
@@ -191,7 +192,7 @@ func TestHostChangesDuringASlowFirstList(t *testing.T) {
 // is dropped.
 func TestConfigChangesDuringASlowFirstList(t *testing.T) {
 	const peers, wider = 12 * portion, 28 * 256 // from there on they are outside 10.0.0.0/9
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, `{"Network": "10.0.0.0/9", "Backend": {"Type": "vxlan"}}`)
 		l.withPeers(peers)
 		l.withPeersFrom(wider, wider+peers-1)
@@ -217,7 +218,7 @@ func TestConfigChangesDuringASlowFirstList(t *testing.T) {
 // TestAbandonedListIsNotWaitedFor checks that the loop keeps stale objects while more
 // peers are about to come, and works normally again when they do not come.
 func TestAbandonedListIsNotWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k := onEth0()
 		onNetwork(t, k, manyConfig, func(p *peerSet) {
 			p.Update(subnet.Update{Complete: true, Leases: fakePeers(t, 1, 3*portion)})

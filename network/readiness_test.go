@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/budget"
@@ -17,6 +16,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/reconcile"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -194,7 +194,7 @@ func TestOnlyLostFightsCostReadiness(t *testing.T) {
 }
 
 func TestStuckLoopIsNotReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.start()
 		l.soon()
@@ -220,7 +220,7 @@ func TestStuckLoopIsNotReady(t *testing.T) {
 // TestLateAnswerIsNotShared ends the wait while the loop still works on the answer. The
 // race detector judges.
 func TestLateAnswerIsNotShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.start()
 		l.soon()
@@ -238,7 +238,7 @@ func TestLateAnswerIsNotShared(t *testing.T) {
 }
 
 func TestPeersOnTheLinkNeedNoDefaultRoute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.start()
 		l.peer(9)

@@ -3,11 +3,11 @@ package network
 import (
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // TestSavedPeersArePacedAfterAReboot boots a host while the store is down. The many
@@ -17,7 +17,7 @@ func TestSavedPeersArePacedAfterAReboot(t *testing.T) {
 	const peers = 12 * portion
 	for name, back := range map[string]bool{"the store stays down": false, "the store comes back": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				l := newLife(t, manyConfig)
 				l.out.StateDir = t.TempDir()
 				l.withPeers(peers)

@@ -7,9 +7,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -33,7 +33,7 @@ func TestRejectionsAreLoggedInBounds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				log := logtest.Capture(t, 0)
 				table := subnet.NewTable(subnet.Config{}, subnet.Lease{})
 				var r rejections
@@ -89,7 +89,7 @@ func TestGarbageKeepsReportAndMemorySmall(t *testing.T) {
 // TestWidenedNetworkTakesAllLeases checks that leases outside the network, which are
 // only counted, all become peers when the config widens the network to them.
 func TestWidenedNetworkTakesAllLeases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		const outside = 250
 		l := newLife(t, plainConfig)
 		for i := range outside {

@@ -6,18 +6,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // TestReportInEachState reads reports before the node has a config, when everything
 // works, and when the kernel refuses a peer's route.
 func TestReportInEachState(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, "")
 		l.start()
 		l.soon()

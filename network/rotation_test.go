@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/pkg/wgkey"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -23,7 +23,7 @@ func TestRotationLosesNothing(t *testing.T) {
 		"auto":     config(dual, `{"Type": "wireguard", "Mode": "auto", "PSK": "AQIDAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				r := newKeyring(t, config, 3)
 				r.up()
 				a := r.node[0]
@@ -47,7 +47,7 @@ func TestRotationLosesNothing(t *testing.T) {
 func TestAllNodesRotateAtOnce(t *testing.T) {
 	for _, apart := range []time.Duration{0, 7 * time.Second, 25 * time.Second} {
 		t.Run(apart.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				r := newKeyring(t, encrypted, 4)
 				r.up()
 				var before []wgkey.State
@@ -76,7 +76,7 @@ func TestAllNodesRotateAtOnce(t *testing.T) {
 func TestRotationSurvivesKills(t *testing.T) {
 	for _, victim := range []int{0, 1} {
 		t.Run(fmt.Sprint(victim+1), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				r := newKeyring(t, encrypted, 3)
 				r.up()
 				r.run(time.Minute, nil) // the network is saved
@@ -111,7 +111,7 @@ func TestRotationWithoutTheStore(t *testing.T) {
 	for _, step := range []wgkey.Step{wgkey.Move, wgkey.Return} {
 		for _, kill := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, killed %t", step, kill), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubbletest.Test(t, func(t *testing.T) {
 					r := newKeyring(t, encrypted, 3)
 					r.up()
 					r.run(time.Minute, nil)
@@ -143,7 +143,7 @@ func TestRotationWithoutTheStore(t *testing.T) {
 
 // TestRotationDoesNotBeginWithoutTheStore, because no peer would learn of it.
 func TestRotationDoesNotBeginWithoutTheStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newKeyring(t, encrypted, 2)
 		r.up()
 		r.run(time.Minute, nil)
@@ -163,7 +163,7 @@ func TestRotationDoesNotBeginWithoutTheStore(t *testing.T) {
 // TestDeadPeersDoNotStopARotation, nor do those that are alive but follow not: for those
 // it waits an hour.
 func TestDeadPeersDoNotStopARotation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newKeyring(t, encrypted, 3)
 		r.up()
 		a, dead := r.node[0], r.node[2]
@@ -181,7 +181,7 @@ func TestDeadPeersDoNotStopARotation(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newKeyring(t, encrypted, 3)
 		r.up()
 		a := r.node[0]
@@ -204,7 +204,7 @@ func TestDeadPeersDoNotStopARotation(t *testing.T) {
 
 // TestPeerWithoutItsDaemonIsWaitedFor while its kernel still has the old key.
 func TestPeerWithoutItsDaemonIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newKeyring(t, encrypted, 3)
 		r.up()
 		a, b := r.node[0], r.node[1]
@@ -237,7 +237,7 @@ func TestSlowKernelIsWaitedFor(t *testing.T) {
 	} {
 		step := c.step
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				r := newKeyring(t, encrypted, 3)
 				r.up()
 				a := r.node[0]
@@ -276,7 +276,7 @@ func refuseRoutes(host *kerneltest.Fake) (release func()) {
 // TestSlowKernelOfAPeerIsWaitedFor: a peer whose kernel has not taken the route back still sends
 // through the second tunnel, which therefore stays.
 func TestSlowKernelOfAPeerIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newKeyring(t, encrypted, 3)
 		r.up()
 		r.lossless = true
@@ -329,7 +329,7 @@ func TestCarried(t *testing.T) {
 // TestHandshakeBeforeTheFirstLook: a busy node reads the sessions only when its first device has one
 // with the new key already. Its routes must follow.
 func TestHandshakeBeforeTheFirstLook(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newKeyring(t, encrypted, 3)
 		r.up()
 		a := r.node[0]
@@ -352,7 +352,7 @@ func TestHandshakeBeforeTheFirstLook(t *testing.T) {
 
 // TestFlannelsNodesSeeOneChange of the key at the port that they know.
 func TestFlannelsNodesSeeOneChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newKeyring(t, encrypted, 2)
 		r.up()
 		a := r.node[0]
@@ -383,7 +383,7 @@ func TestFlannelsNodesSeeOneChange(t *testing.T) {
 
 // TestUnwritableKeyFileStopsNothing: each step waits until it can be written.
 func TestUnwritableKeyFileStopsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newKeyring(t, encrypted, 2)
 		r.up()
 		a := r.node[0]
@@ -408,7 +408,7 @@ func TestUnwritableKeyFileStopsNothing(t *testing.T) {
 
 // TestKeysAreReplacedByAge, again and again.
 func TestKeysAreReplacedByAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		r := newKeyring(t, config(v4, `{"Type": "wireguard", "KeyDays": 1}`), 2)
 		r.up()
 		for range 2 {

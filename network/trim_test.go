@@ -4,16 +4,16 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/snapshot"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // TestMemoryIsTrimmedBetweenPortions checks that memory is trimmed between the portions
 // of a first list, each of which leaves some behind.
 func TestMemoryIsTrimmedBetweenPortions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, manyConfig)
 		l.withPeers(3 * portion)
 		trimmed := make(map[int]bool) // at these numbers of peers
@@ -34,7 +34,7 @@ func TestMemoryIsTrimmedBetweenPortions(t *testing.T) {
 // TestMemoryIsTrimmedAroundASave checks that memory is trimmed during and after a save,
 // which needs parts of the program that nothing else needs.
 func TestMemoryIsTrimmedAroundASave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLife(t, plainConfig)
 		l.out.StateDir = t.TempDir()
 		var before, after atomic.Int32 // trims, by whether there is a snapshot

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/pkg/textfile"
 )
 
@@ -69,7 +70,7 @@ func TestFollowSeesEveryChange(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		var calls []string

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // source is a fake that records the keys of each read.
@@ -34,7 +36,7 @@ func (s *source) read(_ context.Context, keys []string) (map[string]Instance, er
 }
 
 func TestBatchCombinesReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := &source{}
 		b := NewBatch(s.read)
 		var running sync.WaitGroup
@@ -67,7 +69,7 @@ func TestBatchCombinesReads(t *testing.T) {
 // TestBatchCachesOfferedInstances: for a while, offered instances cost no read. Those that do
 // not run are not cached, because their state may soon change.
 func TestBatchCachesOfferedInstances(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := &source{}
 		b := NewBatch(s.read)
 		b.Offer(map[string]Instance{
@@ -90,7 +92,7 @@ func TestBatchCachesOfferedInstances(t *testing.T) {
 // TestBatchReturnsTheErrorOfMissingKeys: only callers that miss a key get the error, and the
 // next call reads that key again.
 func TestBatchReturnsTheErrorOfMissingKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := &source{fail: errors.New("denied"), lose: "b"}
 		b := NewBatch(s.read)
 		var running sync.WaitGroup
@@ -113,7 +115,7 @@ func TestBatchReturnsTheErrorOfMissingKeys(t *testing.T) {
 // TestBatchOutlivesItsFirstCaller: a caller that gives up does not end a read for which
 // another one waits.
 func TestBatchOutlivesItsFirstCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := &source{}
 		b := NewBatch(s.read)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -137,7 +139,7 @@ func TestBatchOutlivesItsFirstCaller(t *testing.T) {
 // TestBatchEndsBeforeItsCallers: a slow read ends before the controllers stop waiting, so that
 // they get the instances that it has found.
 func TestBatchEndsBeforeItsCallers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b := NewBatch(func(ctx context.Context, _ []string) (map[string]Instance, error) {
 			<-ctx.Done()
 			return map[string]Instance{"a": {ID: "a", State: Running}}, ctx.Err()

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // small is a budget of two at once and two a second.
@@ -28,7 +30,7 @@ func take(t *testing.T, l *Limiter, action string, n int) (waited []time.Duratio
 }
 
 func TestLimiterPacesEachAction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := NewLimiter(small)
 		half := 500 * time.Millisecond
 		for _, action := range []string{"CreateRoute", "DescribeInstances"} {
@@ -48,7 +50,7 @@ func TestLimiterPacesEachAction(t *testing.T) {
 // TestLimiterRefusesLateRequestsAtOnce: a request that cannot be made in time does not wait,
 // and takes no token.
 func TestLimiterRefusesLateRequestsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := NewLimiter(small)
 		take(t, l, "CreateRoute", 2)
 		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
@@ -68,7 +70,7 @@ func TestLimiterRefusesLateRequestsAtOnce(t *testing.T) {
 // TestLimiterKeepsTheOrder: requests proceed in their order. One that gives up leaves its
 // place to the next one.
 func TestLimiterKeepsTheOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := NewLimiter(small)
 		take(t, l, "CreateRoute", 2)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -99,7 +101,7 @@ func TestLimiterKeepsTheOrder(t *testing.T) {
 }
 
 func TestLimiterSlowsDownAndRecovers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := NewLimiter(small)
 		began := time.Now()
 		<-time.After(time.Millisecond)
@@ -137,7 +139,7 @@ func TestLimiterSlowsDownAndRecovers(t *testing.T) {
 // TestLimiterPacesRequestsAfterAPause: requests that waited while the cloud throttled an
 // action do not all begin at once afterwards.
 func TestLimiterPacesRequestsAfterAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := NewLimiter(small)
 		take(t, l, "CreateRoute", 2)
 		began := time.Now()

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tulle-net/tulle/pkg/election"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 )
 
@@ -158,7 +159,7 @@ type lab struct {
 // run runs test with an Engine of controllers.
 func run(t *testing.T, o Options, test func(l *lab), controllers ...*fake) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		if o.Mode == "" {
 			o.Mode = WriteMode
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // streamLab is a stream. The test passes the values of its Watch.
@@ -58,7 +59,7 @@ func (l *streamLab) deliver() {
 // TestStreamIsFreshOnlyAfterALaterList: the loop gets the last state of everything, in the
 // order of reading. After relist, only a list of a later watch makes the stream fresh.
 func TestStreamIsFreshOnlyAfterALaterList(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newStreamLab(t)
 		first := <-l.sinks
 		first.List(map[string]int{"a": 1, "b": 1})
@@ -89,7 +90,7 @@ func TestStreamIsFreshOnlyAfterALaterList(t *testing.T) {
 
 // TestStreamReportsWhyItHasNoList: await returns the failure, and nil once there is a list.
 func TestStreamReportsWhyItHasNoList(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newStreamLab(t)
 		to := <-l.sinks
 		to.Report(errors.New("no such host"))
@@ -116,7 +117,7 @@ func TestStreamReportsWhyItHasNoList(t *testing.T) {
 // TestStreamPausesBeforeItWatchesAgain: a Watch that returns by itself runs again after a
 // pause.
 func TestStreamPausesBeforeItWatchesAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newStreamLab(t)
 		began := time.Now()
 		for range 5 {

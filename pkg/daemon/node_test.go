@@ -14,6 +14,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/hostif"
 	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 	"github.com/tulle-net/tulle/subnet/kube"
 )
@@ -98,7 +99,7 @@ func (f *fakeAgent) be(ready bool, own string) {
 // unavailable when it has failed for a while.
 func TestNodeReportsItsNetwork(t *testing.T) {
 	const up, down, bad, good = "unavailable false: FlannelIsUp", "unavailable true: TulleNotReady", "event true: NetworkNotReady", "event false: NetworkReady"
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		agent, cluster, changed := &fakeAgent{}, &fakeCluster{}, retry.NewWakeup()
 		var running sync.WaitGroup
@@ -144,7 +145,7 @@ func TestNodeReportsItsNetwork(t *testing.T) {
 // TestNodeReportsTextSeldom checks that a condition whose text changes all the time is
 // not written each time.
 func TestNodeReportsTextSeldom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), unready+3*conditionPause+conditionPause/2)
 		defer cancel()
 		agent, cluster, changed := &fakeAgent{counts: true}, &fakeCluster{}, retry.NewWakeup()
@@ -165,7 +166,7 @@ func TestNodeReportsTextSeldom(t *testing.T) {
 
 // TestEventsAlone checks that a daemon without conditions sends events.
 func TestEventsAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		cluster := &fakeCluster{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // path is that of the Lease of all tests.
@@ -26,7 +27,7 @@ type lab struct {
 
 // inLab runs a test in a bubble.
 func inLab(t *testing.T, test func(l *lab)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := &lab{T: t, f: apitest.InProcess(t)}
 		l.terms.t = t
 		test(l)

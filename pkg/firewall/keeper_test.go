@@ -11,6 +11,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/retry"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -75,7 +76,7 @@ func (f *fake) has(r Rules) bool {
 }
 
 func keeping(t *testing.T, f func(t *testing.T, k *Keeper, first, second *fake)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		first, second := &fake{}, &fake{holds: Rules{Forward: true}}
 		tries := 0
 		k := NewKeeper(func(context.Context, subnet.Choice) ([]Part, error) {
@@ -282,7 +283,7 @@ func TestKeeperRetriesSoonAfterSlowFailure(t *testing.T) {
 // The keeper removes the old ones when all others are in place, and keeps them as
 // long as there is no other place.
 func TestKeeperMovesRulesBetweenParts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var absent error
 		places := map[subnet.Choice]*fake{subnet.No: {}, subnet.Yes: {}}
 		everything := func(r Rules) Rules { return r }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/budget"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -17,7 +17,7 @@ const pollInterval = 5 * time.Second
 
 // polling runs a keeper of one part that reports no changes, like legacy iptables.
 func polling(t *testing.T, f func(t *testing.T, k *Keeper, polled *fake)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		polled := &fake{}
 		k := NewKeeper(func(context.Context, subnet.Choice) ([]Part, error) {
 			return []Part{{Name: "polled", Engine: polled, Wants: func(r Rules) Rules { return r }, Every: pollInterval}}, nil

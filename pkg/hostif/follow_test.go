@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -344,7 +345,7 @@ func TestFollowEnds(t *testing.T) {
 		l.stop() // while both wait for a retry
 		l.logged("Failed to survey the host's interfaces; retrying", "Failed to watch the host's interfaces; retrying")
 	})
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		h := &fakeHost{events: make(chan netstate.Event), during: cancel}
 		err := Follow(ctx, h, bothSpec(), func(Interfaces, error) { t.Error("a call after the end") })

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -98,7 +99,7 @@ func follow(t *testing.T, text string, spec Spec, test func(*lab), faults ...fun
 	t.Helper()
 	log.Take()
 	view := viewOf(t, text)
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		l := &lab{T: t, host: &fakeHost{view: view, events: make(chan netstate.Event), broken: make(chan error)}}
 		for _, fault := range faults {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 const content = "FLANNEL_MTU=1450\n"
@@ -344,7 +345,7 @@ func TestFight(t *testing.T) {
 	for _, every := range []time.Duration{10 * time.Second, time.Second, 100 * time.Millisecond, 10 * time.Millisecond} {
 		t.Run(every.String(), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "subnet.env")
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				var wrote atomic.Int64
 				k := New(budget.New().Account(budget.FilesLimit, func() func() time.Duration {
 					return func() time.Duration { wrote.Add(1); return writing }
@@ -410,7 +411,7 @@ func TestFight(t *testing.T) {
 func TestWithoutWatch(t *testing.T) {
 	dir := t.TempDir()
 	path, blocked := filepath.Join(dir, "subnet.env"), filepath.Join(dir, "folder")
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k := New(budget.New().Files())
 		set(t, k, path, content)
 		ctx, cancel := context.WithCancel(t.Context())

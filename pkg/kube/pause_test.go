@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // TestRetryAfterIsHonoured: a program waits as long as the API server asks for, within
 // limits.
 func TestRetryAfterIsHonoured(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			after       time.Duration
 			least, most time.Duration

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // TestWatchFollows: a watch reports all objects and then each change, in every
@@ -232,7 +233,7 @@ func TestSessionsThatBringEventsAreNoFailures(t *testing.T) {
 // A server or proxy that ends every watch after an event gets no hot loop. A watch that
 // was short once, or that lasted, resumes at once.
 func TestShortSessionsHaveAFloor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := apitest.InProcess(t)
 		put(f, "a", "0")
 		c := newClient(t, Options{Server: "http://apiserver"})

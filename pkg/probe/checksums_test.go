@@ -7,8 +7,9 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // losing returns a function that reports true for a part of the packets. Each kind of
@@ -32,7 +33,7 @@ func losing(percent int) func(Try) bool {
 // TestLossIsNoEvidence loses packets of every kind at random, as a flooded host does.
 // Whatever part of them is lost, no finding about checksums follows.
 func TestLossIsNoEvidence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		for percent := 10; percent < 100; percent += 10 {
 			lost := losing(percent)
 			for range 100 {
@@ -67,7 +68,7 @@ func TestOddsOfFalseEvidence(t *testing.T) {
 
 // TestSilenceIsNoEvidence answers for some moments, and then not.
 func TestSilenceIsNoEvidence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		for silence := range 50 {
 			began := time.Now()
 			f := diagnose(t.Context(), passing(func(t Try) bool {
@@ -83,7 +84,7 @@ func TestSilenceIsNoEvidence(t *testing.T) {
 // TestFewLossesHideNoBrokenChecksum loses one packet in fifty, on a host that
 // breaks checksums.
 func TestFewLossesHideNoBrokenChecksum(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		lost := losing(2)
 		for _, c := range []struct {
 			breaks func(Kind) bool

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 func TestDiagnose(t *testing.T) {
@@ -52,7 +53,7 @@ func TestDiagnose(t *testing.T) {
 		{"routed: the host alone, elsewhere", routed, func(t Try) bool { return t.To == host }, "", Filtered, "or IP forwarding (Azure) or canIpForward (Google) on"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				p := c.path(way("a"))
 				link := map[string]string{"": p.Link, "none": ""}[c.by]
 				if c.by != "" && c.by != "none" {
@@ -76,7 +77,7 @@ func TestDiagnose(t *testing.T) {
 
 // TestDiagnoseTriesAgain checks that one lost packet is no fault.
 func TestDiagnoseTriesAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		seen := make(map[Try]int)
 		f := diagnose(t.Context(), passing(func(t Try) bool {
 			seen[t]++

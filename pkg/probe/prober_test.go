@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // cluster is a Source whose peers have one path each, and an Echoer.
@@ -105,7 +107,7 @@ func (c *cluster) count() (peers, tries int) {
 // run runs a Prober of a cluster for f.
 func run(t *testing.T, c *cluster, f func(p *Prober, changes *atomic.Int32)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var changes atomic.Int32
 		p := &Prober{Interval: 5 * time.Second, Echoer: c}

@@ -6,8 +6,9 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // trying runs Try with healthy peers, and an Echoer that knows whether offload is
@@ -56,7 +57,7 @@ func TestTrial(t *testing.T) {
 		{"all silent from then on", 20, func(on bool, _ Try) bool { return !on }, NoVerdict, patience},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				// An answer takes no time here.
 				if v, lasted := trying(t, c.peers, c.passes); v != c.want || lasted > c.most {
 					t.Errorf("verdict %d after %s, want %d after at most %s", v, lasted, c.want, c.most)
@@ -69,7 +70,7 @@ func TestTrial(t *testing.T) {
 // TestLossIsNoVerdict loses packets of every kind at random, as a flood does. That never
 // shows broken checksums as sound, and rarely sound ones as broken.
 func TestLossIsNoVerdict(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		for percent := 0; percent < 100; percent += 10 {
 			for _, broken := range []bool{false, true} {
 				lost, got := losing(percent), make(map[Verdict]int)
@@ -114,7 +115,7 @@ func TestNoRoundDuringTrial(t *testing.T) {
 }
 
 func TestTrialEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c, p := newCluster(1), &Prober{Echoer: passing(func(Try) bool { return true })}
 		path := way("0")
@@ -141,7 +142,7 @@ func (d dual) Paths(ctx context.Context, peers []string) []Path {
 
 // TestTrialOfBothFamilies: checksums that are broken in one family are broken.
 func TestTrialOfBothFamilies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			breaks func(to netip.Addr) bool
 			want   Verdict

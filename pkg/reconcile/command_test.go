@@ -10,6 +10,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // slow is a kernel whose only object is under way until err is set.
@@ -52,7 +53,7 @@ func (s *slow) fails(err error) (asked int) {
 // TestUnfinishedStepIsPendingAndNotFailing asks again for a step that is under way, at
 // the latest after a second, and at once after the event of its end.
 func TestUnfinishedStepIsPendingAndNotFailing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		command := netstate.Command{Name: "SubnetAddCommand", Subnet: pfx("10.5.2.0/24")}
 		s := &slow{err: netstate.ErrUnfinished}
 		r := New(s, interval, budget.New().Account(budget.KernelLimit, budget.Elapsed))

@@ -19,6 +19,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/budget"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 )
 
@@ -47,7 +48,7 @@ type lab struct {
 // end at once when its context does.
 func run(t *testing.T, f *kerneltest.Fake, test func(*lab)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		l := &lab{T: t, f: f, r: New(f, interval, budget.New().Account(budget.KernelLimit, budget.Elapsed)), ctx: ctx}
 		done := make(chan struct{})

@@ -6,8 +6,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // TestAfterIsWithinItsBounds tries many back-offs: whatever their values, a wait
@@ -63,7 +64,7 @@ func TestAfterSpreads(t *testing.T) {
 
 // TestSleep checks that Sleep ends after its time or with its context.
 func TestSleep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		if err := Sleep(t.Context(), time.Hour); err != nil || time.Since(began) != time.Hour {
 			t.Errorf("slept %s, %v", time.Since(began), err)

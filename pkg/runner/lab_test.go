@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -113,7 +114,7 @@ type lab struct {
 func run(t *testing.T, test func(*lab)) {
 	t.Helper()
 	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := &lab{T: t, dir: dir, h: &host{t: t, has: make(map[string]string)}}
 		l.begin()
 		test(l)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // manager is systemd's end of the socket.
@@ -174,7 +176,7 @@ func TestAsksNothingWithoutSystemd(t *testing.T) {
 // TestBusyDaemonIsAskedAtIntervals: a ready daemon that changes all the time is not asked
 // for its state at every change, and its last state is reported.
 func TestBusyDaemonIsAskedAtIntervals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		t.Setenv("NOTIFY_SOCKET", t.TempDir()+"/no-socket")
 		d, changed := &fakeDaemon{ready: true}, make(chan struct{}, 1)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -8,12 +8,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/page"
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 func stuck() fake {
@@ -62,7 +62,7 @@ func TestPageShowsTheVerdictFirst(t *testing.T) {
 
 // TestPageOfANewLease: durations below a second have words of their own.
 func TestPageOfANewLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		checkPage(t, justLeased(), []string{`<dt>held for</dt><dd><time`, ">less than 1 s</time>", ">just now</time>"}, []string{"since just now", "for just now"})
 	})
 }

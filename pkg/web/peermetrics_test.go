@@ -11,13 +11,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/tulle-net/tulle/pkg/probe"
 	"github.com/tulle-net/tulle/pkg/status"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // scrapePeers returns the metrics of each peer from /metrics, by name with labels.
@@ -144,7 +144,7 @@ func (h hung) Peers(ctx context.Context) ([]status.Peer, error) {
 // TestPeerMetricsOfStuck: with a stuck loop, a scrape with peers takes no longer than
 // one without, and has the other metrics.
 func TestPeerMetricsOfStuck(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		got, text := scrapePeers(t, hung{well(3)})
 		if len(got) > 0 {

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // slowEtcd checks a password for some time, also if no call waits for the result.
@@ -67,7 +69,7 @@ func TestSlowLogin(t *testing.T) {
 	for check, most := range map[time.Duration]int{
 		time.Second: 1, 4 * time.Second: 1, 12 * time.Second: 3, 50 * time.Second: 5, 100 * time.Second: 6, time.Hour: 14,
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			e := &slowEtcd{check: check}
 			l := &login{options: Options{Password: "secret"}, limit: firstLogin}
 			begun := time.Now()
@@ -97,7 +99,7 @@ func TestSlowLogin(t *testing.T) {
 // TestOnlySentRequestsChangeTheLimit: neither the errors of an overloaded etcd nor a lack of
 // connections say how long a check takes.
 func TestOnlySentRequestsChangeTheLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		e := &slowEtcd{check: 50 * time.Second}
 		l := &login{options: Options{Password: "secret"}, limit: firstLogin}
 		limit := func(want time.Duration) {
@@ -132,7 +134,7 @@ func TestOnlySentRequestsChangeTheLimit(t *testing.T) {
 // TestLoginWithoutAConnection: a try ends with the reason why there is no connection, and
 // other calls do not fail for good.
 func TestLoginWithoutAConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		e := &slowEtcd{cut: true}
 		l := &login{options: Options{Password: "secret"}, limit: firstLogin}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -158,7 +160,7 @@ func TestLoginWithoutAConnection(t *testing.T) {
 
 // TestPasswordChangesDuringLogin: the token of the old password is not kept.
 func TestPasswordChangesDuringLogin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		e := &slowEtcd{check: time.Second}
 		l := &login{options: Options{Password: "old"}, limit: firstLogin}
 		done := make(chan string)

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -50,7 +50,7 @@ func TestABreakAtAnyRequestHidesNoLease(t *testing.T) {
 		for _, streams := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, streaming %t", name, streams), func(t *testing.T) {
 				for k, reached := int64(1), true; reached; k++ {
-					synctest.Test(t, func(t *testing.T) {
+					bubbletest.Test(t, func(t *testing.T) {
 						l, f := bubble(t)
 						f.NoWatchList = !streams
 						l.SetConfig(network)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/pkg/trouble"
 	"github.com/tulle-net/tulle/subnet"
 )
@@ -40,7 +40,7 @@ func TestConfigFollowsTheFile(t *testing.T) {
 	}
 	path := at("net-conf.json")
 	s := &Store{trouble: trouble.Log{Explain: explain}, options: Options{ConfigFile: path}}
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var known subnet.Config
 		next := func(what, want string) {
 			t.Helper()

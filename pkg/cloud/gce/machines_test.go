@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloud/gce/gcetest"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // sixZones are more zones than are read one by one.
@@ -20,7 +20,7 @@ var sixZones = []string{"europe-west1-b", "europe-west1-c", "europe-west1-d", "e
 // client.
 func inZones(t *testing.T, n int, f func(t *testing.T, s *gcetest.Server, c *Client, ids []string)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := gcetest.InProcess(t)
 		var ids []string
 		for z, zone := range sixZones {

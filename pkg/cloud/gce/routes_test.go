@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloud/gce/gcetest"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/subnet"
 )
 
@@ -19,7 +19,7 @@ import (
 // on, and a client that writes routes.
 func inNetwork(t *testing.T, f func(t *testing.T, s *gcetest.Server, c *Client)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := gcetest.InProcess(t)
 		fill(s, zone, 3)
 		f(t, s, routing(t, s))

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // Five thousand Nodes get a block each, with one PATCH a Node, while the server ends all
@@ -21,7 +21,7 @@ import (
 // a PATCH than its time limit. The server of the test needs most of the seconds that it takes.
 func TestFiveThousandNodesCostOnePatchEach(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, wantOnePatchEach)
+	bubbletest.Test(t, wantOnePatchEach)
 }
 
 func wantOnePatchEach(t *testing.T) {

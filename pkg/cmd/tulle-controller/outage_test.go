@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // outage is how long the API server fails.
@@ -48,7 +49,7 @@ func TestAMinuteWithoutTheAPIServer(t *testing.T) {
 		}, 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				cl := newBubble(t)
 				cl.seed(20)
 				defer cl.runInBubble().stop()

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud/aws/awstest"
 	"github.com/tulle-net/tulle/pkg/controller/service"
 	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 	"github.com/tulle-net/tulle/pkg/test/logtest"
 )
 
@@ -77,7 +77,7 @@ func TestReadingTakesAsLongAsAnswersCome(t *testing.T) {
 		"answers that stop": {50 * time.Second, 20 * time.Minute, 21 * time.Minute, "no answer for 1m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				told := logtest.Capture(t, 0)
 				began := time.Now()
 				read := func(context.Context) (is progress) {

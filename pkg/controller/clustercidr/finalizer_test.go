@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/controller"
@@ -15,6 +14,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/ipam"
 	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // pools is what the controller hands over, and which of it is in use.
@@ -208,7 +208,7 @@ func TestFailedWritesBackOff(t *testing.T) {
 		"not shown yet": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				c, _ := newLab()
 				show(c, "a", "1", "")
 				writes, _ := planned(c, 9)

@@ -4,13 +4,13 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // due returns the revision as of which a read is due, or "".
@@ -30,7 +30,7 @@ func found(c *Controller, key string, p present) {
 // A Node that is read before a ClusterCIDR that is older waits until the watch has shown
 // the ClusterCIDR.
 func TestANodeWaitsForOlderClusterCIDRs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c, to := newLab()
 		if due(c) != "" {
 			t.Error("reads without a Node that waits")
@@ -79,7 +79,7 @@ func TestNodesWaitNoLongerThanTheLimit(t *testing.T) {
 		"reads fail":  func(c *Controller, key string) { c.takeOrder([]string{key}, nil) },
 		"watch hangs": func(c *Controller, key string) { found(c, key, present{revision: 12, newest: 10}) },
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			c, to := newLab()
 			to.held = 11
 			began, reads := time.Now(), 0

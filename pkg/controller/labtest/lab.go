@@ -20,6 +20,7 @@ import (
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/kube"
 	"github.com/tulle-net/tulle/pkg/kube/apitest"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // patience limits how long End waits for the writes in flight.
@@ -53,7 +54,7 @@ type Replica struct {
 // term after the test.
 func Run(t *testing.T, test func(l *Lab)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := &Lab{T: t, API: apitest.InProcess(t), Settle: time.Second}
 		l.API.Gives = nil
 		var err error

@@ -7,12 +7,12 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // world is a cluster whose controller is killed, stopped and replaced at any moment. It
@@ -173,7 +173,7 @@ func (w *world) settle() {
 func TestFiveHundredKillsLoseAndDoubleNothing(t *testing.T) {
 	const worlds, kills = 10, 50
 	for seed := range uint64(worlds) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			w := &world{t: t, rnd: rand.New(rand.NewPCG(seed, 15)), nodes: make(map[string]node), owners: make(map[string]string)}
 			w.lead(true)
 			for range kills {

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/ipam"
 	"github.com/tulle-net/tulle/pkg/kube"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 // lab is a Controller alone: a test is its Engine, its API server and its clock.
@@ -26,7 +26,7 @@ type lab struct {
 // run runs test with a Controller that leads, in a bubble of synctest.
 func run(t *testing.T, cidr string, test func(l *lab)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		l := newLab(t, cidr)
 		l.Lead(election.Term{Number: 1, Clean: true})
 		test(l)

@@ -12,6 +12,7 @@ import (
 
 	. "github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	. "github.com/tulle-net/tulle/pkg/netstate"
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
 )
 
 var errTest = errors.New("injected")
@@ -126,7 +127,7 @@ func TestWatch(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				f := NewFake(test.before...)
 				events := watch(t, f)
 				if got := events(); got != "lost" {
@@ -143,7 +144,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestFailWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := NewFake(all()...)
 		done := make(chan error)
 		begin := func() { done <- f.Watch(t.Context(), func(Event) {}) }
@@ -244,7 +245,7 @@ func TestVanish(t *testing.T) {
 
 // TestBlock checks that a blocked Apply or Dump waits for its release or its context.
 func TestBlock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		f := NewFake(link)
 		ctx, cancel := context.WithCancel(t.Context())
 		results := make(chan error, 2)

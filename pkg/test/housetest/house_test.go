@@ -23,7 +23,7 @@ type rule struct {
 	check func(house) []finding
 }
 
-var rules = []rule{imports, helpers, netlink, top, packageDoc, fileSize, noSkip, noSleep, shown, links, words, prose, settings}
+var rules = []rule{imports, helpers, netlink, top, packageDoc, fileSize, noSkip, noSleep, bubbles, shown, links, words, prose, settings}
 
 // finding is a place that breaks a rule.
 type finding struct {

@@ -88,7 +88,7 @@ var noSkip = rule{
 var noSleep = rule{
 	name: "no test sleeps",
 	why: "a sleep is too long on a fast machine and too short on a busy one: wait for the condition, or for its signal. " +
-		"Where time is the subject, testing/synctest has a clock of its own, and <-time.After waits on it.",
+		"Where time is the subject, bubbletest has a clock of its own, and <-time.After waits on it.",
 	check: func(h house) (found []finding) {
 		for _, f := range h.code() {
 			if !f.isTest() && !f.imports("testing") {
@@ -97,6 +97,24 @@ var noSleep = rule{
 			f.uses("time", func(s *ast.SelectorExpr) {
 				if s.Sel.Name == "Sleep" {
 					found = append(found, finding{f.at(s), "uses time.Sleep"})
+				}
+			})
+		}
+		return found
+	},
+}
+
+var bubbles = rule{
+	name: "bubbles have one processor",
+	why:  "two goroutines that find timers of one bubble due at the same time crash Go's race detector: use bubbletest.Test.",
+	check: func(h house) (found []finding) {
+		for _, f := range h.code() {
+			if f.folder() == "pkg/test/bubbletest" {
+				continue
+			}
+			f.uses("testing/synctest", func(s *ast.SelectorExpr) {
+				if s.Sel.Name == "Test" {
+					found = append(found, finding{f.at(s), "uses synctest.Test"})
 				}
 			})
 		}

@@ -151,6 +151,11 @@ func TestRules(t *testing.T) {
 			"atest/atest.go": "package atest\nimport (\n\t_ \"testing\"\n\t\"time\"\n)\nvar d = time.Sleep\n",
 		}, []string{"a/a_test.go:3: ", "a/b_test.go:3: uses time.Sleep", "atest/atest.go:6: "}},
 
+		{bubbles, "bubbles", map[string]string{
+			"a/a_test.go":                   "package a\nimport \"testing/synctest\"\nvar a = synctest.Wait\nvar b = synctest.Test\n",
+			"pkg/test/bubbletest/bubble.go": "package bubbletest\nimport \"testing/synctest\"\nvar a = synctest.Test\n",
+		}, []string{"a/a_test.go:4: uses synctest.Test"}},
+
 		{shown, "tests", map[string]string{
 			"a/b/b_test.go": "package b\nfunc TestIt() {}\nfunc FuzzIt() {}\ntype x int\nfunc (x) TestNot() {}\n",
 			"a/b/b.go":      "package b\nfunc TestFake() {}\n",
