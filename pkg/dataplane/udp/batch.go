@@ -5,6 +5,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/dataplane/datagram"
 )
 
 const (
@@ -23,8 +25,8 @@ type batch struct {
 	gso      bool
 	flushing func(fd uintptr) bool // transmit, which is allocated once
 
-	messages [maxMessages]message
-	controls [maxMessages]control
+	messages [maxMessages]datagram.Message
+	controls [maxMessages]datagram.Control
 	parts    [maxMessages]part
 	n        int // messages
 	sent     int // of them, while they are sent
@@ -33,8 +35,8 @@ type batch struct {
 	headers  [headerRoom]byte
 	written  int // of headers
 
-	singles [maxSegments]message
-	left    []message // of singles, which are not sent yet
+	singles [maxSegments]datagram.Message
+	left    []datagram.Message // of singles, which are not sent yet
 	pieces  [2 * maxSegments]unix.Iovec
 }
 
@@ -111,14 +113,13 @@ func (b *batch) flush() error {
 	}
 	for i := range b.n {
 		p, m := &b.parts[i], &b.messages[i]
-		m.Name, m.Namelen = &p.to.name[0], p.to.size
-		m.Iov = &b.vectors[p.first]
-		m.SetIovlen(p.vectors)
-		m.Control = nil
-		m.SetControllen(0)
+		m.SetName(&p.to.name)
+		m.SetVectors(b.vectors[p.first : p.first+p.vectors])
+		size := 0
 		if p.packets > 1 {
-			b.controls[i].setSegments(m, p.size)
+			size = p.size
 		}
+		b.controls[i].Send(m, size, datagram.Source{})
 	}
 	b.sent = 0
 	err := b.raw.Write(b.flushing)
@@ -135,7 +136,7 @@ func (b *batch) transmit(fd uintptr) bool {
 			}
 			continue
 		}
-		n, errno := move(unix.SYS_SENDMMSG, fd, b.messages[b.sent:b.n])
+		n, errno := datagram.Move(unix.SYS_SENDMMSG, fd, b.messages[b.sent:b.n])
 		switch {
 		case errno == unix.EAGAIN:
 			return false
@@ -172,7 +173,7 @@ func (b *batch) refused(p *part, errno unix.Errno) {
 // that is all.
 func (b *batch) transmitSingles(fd uintptr) bool {
 	for len(b.left) > 0 {
-		n, errno := move(unix.SYS_SENDMMSG, fd, b.left)
+		n, errno := datagram.Move(unix.SYS_SENDMMSG, fd, b.left)
 		switch {
 		case errno == unix.EAGAIN:
 			return false
@@ -181,7 +182,7 @@ func (b *batch) transmitSingles(fd uintptr) bool {
 			n = 1
 		default:
 			for i := range n {
-				b.counters.moved(1, int(b.left[i].length))
+				b.counters.moved(1, int(b.left[i].Length))
 			}
 		}
 		b.left = b.left[n:]
@@ -190,15 +191,14 @@ func (b *batch) transmitSingles(fd uintptr) bool {
 }
 
 // single returns the packets of a message as messages.
-func (b *batch) single(p *part) []message {
+func (b *batch) single(p *part) []datagram.Message {
 	vectors := b.vectors[p.first : p.first+p.vectors]
 	taken, used := 0, 0 // of the first vector, of pieces
 	for i := range p.packets {
 		left := min(p.size, p.bytes-i*p.size)
 		m := &b.singles[i]
-		*m = message{}
-		m.Name, m.Namelen = &p.to.name[0], p.to.size
-		m.Iov = &b.pieces[used]
+		*m = datagram.Message{}
+		m.SetName(&p.to.name)
 		begin := used
 		for left > 0 {
 			v := &vectors[0]
@@ -212,7 +212,7 @@ func (b *batch) single(p *part) []message {
 				vectors, taken = vectors[1:], 0
 			}
 		}
-		m.SetIovlen(used - begin)
+		m.SetVectors(b.pieces[begin:used])
 	}
 	return b.singles[:p.packets]
 }

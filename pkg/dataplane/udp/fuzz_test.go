@@ -89,7 +89,7 @@ func FuzzReceive(f *testing.F) {
 			from := newEndpoint(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, sender}), 9))
 			r.names[0] = from.name
 			m := &r.messages[0]
-			m.length = uint32(copy(r.buffers[0][:], data))
+			m.Length = uint32(copy(r.buffers[0][:], data))
 			m.SetControllen(0)
 			if segment > 0 {
 				h := (*unix.Cmsghdr)(unsafe.Pointer(&r.controls[0]))

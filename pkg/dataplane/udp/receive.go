@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tulle-net/tulle/pkg/dataplane/datagram"
 	"github.com/tulle-net/tulle/pkg/dataplane/packet"
 )
 
@@ -23,9 +24,9 @@ type receiver struct {
 	receiving func(fd uintptr) bool // receive, which is allocated once
 	writing   func(fd uintptr) bool
 
-	messages [maxReceived]message
-	names    [maxReceived][unix.SizeofSockaddrInet6]byte
-	controls [maxReceived]control
+	messages [maxReceived]datagram.Message
+	names    [maxReceived]datagram.Name
+	controls [maxReceived]datagram.Control
 	vectors  [maxReceived]unix.Iovec
 	buffers  [maxReceived][maxPacket]byte
 	n        int // messages
@@ -50,13 +51,9 @@ func newReceiver(l *link, socket, tun syscall.RawConn, udp bool, c *counters) *r
 	r.merger = packet.NewMerger(udp, r.deliver)
 	r.receiving, r.writing = r.receive, r.write
 	for i := range r.messages {
-		m := &r.messages[i]
-		m.Name = &r.names[i][0]
 		r.vectors[i].Base = &r.buffers[i][0]
 		r.vectors[i].SetLen(maxPacket)
-		m.Iov = &r.vectors[i]
-		m.SetIovlen(1)
-		m.Control = (*byte)(unsafe.Pointer(&r.controls[i]))
+		r.messages[i].SetVectors(r.vectors[i : i+1])
 	}
 	return r
 }
@@ -85,11 +82,10 @@ func (r *receiver) run() error {
 func (r *receiver) receive(fd uintptr) bool {
 	for i := range r.messages {
 		m := &r.messages[i]
-		m.Namelen = uint32(len(r.names[i]))
-		m.SetControllen(int(unsafe.Sizeof(r.controls[i])))
-		m.Flags = 0
+		m.SetRoomForName(&r.names[i])
+		r.controls[i].Receive(m)
 	}
-	n, errno := move(unix.SYS_RECVMMSG, fd, r.messages[:])
+	n, errno := datagram.Move(unix.SYS_RECVMMSG, fd, r.messages[:])
 	if errno == unix.EAGAIN {
 		return false
 	}
@@ -104,8 +100,8 @@ func (r *receiver) receive(fd uintptr) bool {
 // accept moves the packets of a message.
 func (r *receiver) accept(i int) {
 	m := &r.messages[i]
-	data := r.buffers[i][:m.length]
-	size := r.controls[i].segments(m)
+	data := r.buffers[i][:m.Length]
+	size, _ := r.controls[i].Received(m)
 	if size <= 0 {
 		size = max(len(data), 1)
 	}

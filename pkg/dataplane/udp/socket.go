@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/dataplane/datagram"
 )
 
 // buffer is how much a socket holds in each direction, at most: what arrives while the
@@ -60,15 +62,14 @@ func setUp(fd int, at netip.AddrPort, shared bool) (gso bool, err error) {
 	// Without these, which are younger than Linux 4.18 and 5.0, it is slower.
 	_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
 	gso = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_SEGMENT, 0) == nil
-	e := newEndpoint(at)
-	_, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&e.name)), uintptr(e.size))
-	switch {
-	case errno == 0:
+	name := datagram.NameOf(at)
+	switch err := name.Bind(fd); {
+	case err == nil:
 		return gso, nil
-	case errors.Is(errno, unix.EADDRINUSE):
-		return false, fmt.Errorf("bind %s: %w: find the program with «ss -lunp sport = %d», then stop it or give this network another Port", at, errno, at.Port())
+	case errors.Is(err, unix.EADDRINUSE):
+		return false, fmt.Errorf("bind %s: %w: find the program with «ss -lunp sport = %d», then stop it or give this network another Port", at, err, at.Port())
 	default:
-		return false, fmt.Errorf("bind %s: %w", at, errno)
+		return false, fmt.Errorf("bind %s: %w", at, err)
 	}
 }
 
