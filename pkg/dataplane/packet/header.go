@@ -24,7 +24,10 @@ type Header struct {
 }
 
 // Parse reads the header of a packet, which must have exactly the length that it claims.
-func Parse(p []byte) (h Header, ok bool) {
+func Parse(p []byte) (h Header, ok bool) { return ParseStart(p, len(p)) }
+
+// ParseStart is like Parse for a packet of which p is only the start. It needs the whole header.
+func ParseStart(p []byte, length int) (h Header, ok bool) {
 	if len(p) < header4 {
 		return h, false
 	}
@@ -32,14 +35,14 @@ func Parse(p []byte) (h Header, ok bool) {
 	case 4:
 		h.Length, h.Protocol = int(p[0]&0xf)*4, p[9]
 		h.Fragment = binary.BigEndian.Uint16(p[6:])&0x3fff != 0
-		return h, h.Length >= header4 && h.Length <= len(p) && int(binary.BigEndian.Uint16(p[2:])) == len(p)
+		return h, h.Length >= header4 && h.Length <= len(p) && int(binary.BigEndian.Uint16(p[2:])) == length
 	case 6:
 		h.V6, h.Length = true, header6
 		if len(p) < header6 {
 			return h, false
 		}
 		h.Protocol = p[6]
-		return h, int(binary.BigEndian.Uint16(p[4:]))+header6 == len(p)
+		return h, int(binary.BigEndian.Uint16(p[4:]))+header6 == length
 	}
 	return h, false
 }

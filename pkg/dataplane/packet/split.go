@@ -10,7 +10,8 @@ const MaxHeaders = 256
 
 // Splitter splits a packet that stands for many. The zero Splitter has nothing to split.
 type Splitter struct {
-	p        []byte
+	p        []byte // its start, with all headers
+	length   int
 	ip       Header
 	start    int // of the transport header
 	headers  int // the size of all headers
@@ -34,9 +35,21 @@ const (
 )
 
 // Begin begins to split p, whose IP header is ip. It reports whether that is possible.
-func (s *Splitter) Begin(p []byte, ip Header, v VNet) bool {
+func (s *Splitter) Begin(p []byte, ip Header, v VNet) bool { return s.BeginAt(p, len(p), ip, v) }
+
+// BeginAt begins to split a packet of which p is only the start, for Segment. It also returns false
+// if p lacks a part of the headers.
+func (s *Splitter) BeginAt(p []byte, length int, ip Header, v VNet) bool {
+	ok := s.begin(p, length, ip, v)
+	if !ok {
+		*s = Splitter{}
+	}
+	return ok
+}
+
+func (s *Splitter) begin(p []byte, length int, ip Header, v VNet) bool {
 	start := int(v.ChecksumStart)
-	*s = Splitter{p: p, ip: ip, start: start, size: int(v.SegmentSize), tcp: v.Kind != UDP}
+	*s = Splitter{p: p, length: length, ip: ip, start: start, size: int(v.SegmentSize), tcp: v.Kind != UDP}
 	if s.size == 0 || ip.Fragment || start < ip.Length || start > len(p) {
 		return false
 	}
@@ -55,9 +68,9 @@ func (s *Splitter) Begin(p []byte, ip Header, v VNet) bool {
 		return false
 	}
 	transport := Header{V6: ip.V6, Length: start, Protocol: protocol}
-	length := transport.transportLength(p)
-	s.headers = start + length
-	if length == 0 || s.headers > MaxHeaders || s.headers >= len(p) {
+	own := transport.transportLength(p)
+	s.headers = start + own
+	if own == 0 || s.headers > MaxHeaders || s.headers >= length {
 		return false
 	}
 	s.next = s.headers
@@ -69,16 +82,34 @@ func (s *Splitter) Begin(p []byte, ip Header, v VNet) bool {
 }
 
 // More reports whether Next has another segment.
-func (s *Splitter) More() bool { return s.next < len(s.p) }
+func (s *Splitter) More() bool { return s.next < s.length }
 
 // HeaderSize returns how many bytes the headers of each segment take.
 func (s *Splitter) HeaderSize() int { return s.headers }
 
+// Segments returns how many segments there are in all.
+func (s *Splitter) Segments() int { return (s.length - s.headers + s.size - 1) / s.size }
+
+// Move says that the start of the packet, with all headers, is now at p.
+func (s *Splitter) Move(p []byte) { s.p = p }
+
 // Next returns the next segment. It writes its headers to space, which needs HeaderSize
 // bytes. The payload is that of the packet.
 func (s *Splitter) Next(space []byte) (headers, payload []byte) {
-	end := min(s.next+s.size, len(s.p))
-	payload = s.p[s.next:end]
+	payload = s.p[s.next:s.end()]
+	return s.Segment(space, payload), payload
+}
+
+// end returns where the payload of the next segment ends.
+func (s *Splitter) end() int { return min(s.next+s.size, s.length) }
+
+// PayloadSize returns how many bytes the payload of the next segment has.
+func (s *Splitter) PayloadSize() int { return s.end() - s.next }
+
+// Segment returns the headers of the next segment, like Next. The payload, of PayloadSize bytes, is
+// not with the start of the packet.
+func (s *Splitter) Segment(space, payload []byte) (headers []byte) {
+	end := s.end()
 	headers = space[:s.headers]
 	copy(headers, s.p)
 	transport := headers[s.start:]
@@ -92,7 +123,7 @@ func (s *Splitter) Next(space []byte) (headers, payload []byte) {
 		if offset > 0 {
 			flags &^= cwr
 		}
-		if end < len(s.p) {
+		if end < s.length {
 			flags &^= fin | psh
 		}
 		transport[13] = flags
@@ -112,5 +143,5 @@ func (s *Splitter) Next(space []byte) (headers, payload []byte) {
 	}
 	s.count++
 	s.next = end
-	return headers, payload
+	return headers
 }

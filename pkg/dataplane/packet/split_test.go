@@ -33,6 +33,13 @@ func TestSplitRefuses(t *testing.T) {
 			t.Errorf("%s: split into %d", name, len(got))
 		}
 	}
+	ip, _ := Parse(p)
+	for size := range p {
+		var s Splitter
+		if whole := s.BeginAt(p[:size], len(p), ip, good); whole != (size >= header4+32) || s.More() != whole {
+			t.Errorf("the first %d bytes are enough: %t; more: %t", size, whole, s.More())
+		}
+	}
 	bare := spec{}.packet()
 	if got := split(bare, good); got != nil {
 		t.Errorf("no payload: split into %d", len(got))
