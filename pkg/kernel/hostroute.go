@@ -101,33 +101,52 @@ func (k *Kernel) RouteTo(ctx context.Context, to netip.Addr) (netstate.Path, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	c := k.conn
-	names, err := c.names()
+	names, err := k.conn.names()
 	if err != nil {
 		return netstate.Path{}, err
 	}
+	link, source, err := k.conn.route(to, netip.Addr{}, 0)
+	return netstate.Path{Link: names[link], Source: source}, err
+}
+
+// LinkTo returns the index of the link through which the kernel would send from an address of
+// this host to another, with a firewall mark. It is 0 if the kernel would not send at all.
+func (k *Kernel) LinkTo(to, from netip.Addr, mark uint32) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	link, _, err := k.conn.route(to, from, mark)
+	return link, err
+}
+
+// route looks up a route. from may be invalid.
+func (c *conn) route(to, from netip.Addr, mark uint32) (link int, source netip.Addr, err error) {
 	c.out.reset()
 	c.out.begin(unix.RTM_GETROUTE, 0, c.nextSeq())
-	c.out.bytes(familyOf(to), uint8(to.BitLen()), 0, 0, 0, 0, 0, 0)
+	c.out.bytes(familyOf(to), uint8(to.BitLen()), uint8(from.BitLen()), 0, 0, 0, 0, 0)
 	c.out.uint32(0)
 	c.out.attrAddr(unix.RTA_DST, to)
+	if from.IsValid() {
+		c.out.attrAddr(unix.RTA_SRC, from)
+	}
+	if mark != 0 {
+		c.out.attrUint32(unix.RTA_MARK, mark)
+	}
 	c.out.end()
 	body, err := c.ask(unix.RTM_NEWROUTE)
 	switch {
 	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH),
 		errors.Is(err, unix.EACCES), errors.Is(err, unix.EINVAL): // no route, and the three kinds that refuse
-		return netstate.Path{}, nil
+		return 0, netip.Addr{}, nil
 	case err != nil:
-		return netstate.Path{}, fmt.Errorf("find the route to %s: %w", to, err)
+		return 0, netip.Addr{}, fmt.Errorf("find the route to %s: %w", to, err)
 	}
-	var p netstate.Path
 	for typ, data := range attrsAfter(body, unix.SizeofRtMsg) {
 		switch typ {
 		case unix.RTA_OIF:
-			p.Link = names[int(uint32Of(data))]
+			link = int(uint32Of(data))
 		case unix.RTA_PREFSRC:
-			p.Source = addrOf(data)
+			source = addrOf(data)
 		}
 	}
-	return p, nil
+	return link, source, nil
 }

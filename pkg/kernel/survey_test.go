@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -194,6 +195,51 @@ func TestRouteTo(t *testing.T) {
 	cancel()
 	if _, err := k.RouteTo(ctx, netip.MustParseAddr("192.0.2.1")); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestLinkTo: the source and the mark of packets may choose their link.
+func TestLinkTo(t *testing.T) {
+	ns := host(t)
+	k := open(t, ns)
+	for _, command := range []string{
+		"link add eth1 type veth peer name peer1",
+		"link set peer1 up",
+		"addr add 198.18.1.1/24 dev eth1",
+		"link set eth1 up",
+		"rule add from 198.18.1.1 table 7",
+		"rule add fwmark 5 table 7",
+		"route add default dev eth1 table 7",
+		"route add 203.0.113.0/24 via 198.18.0.254 dev eth0",
+	} {
+		ns.IP(t, command)
+	}
+	links := map[string]int{"": 0}
+	for _, name := range []string{"eth0", "eth1"} {
+		ns.Do(t, func() error {
+			is, err := net.InterfaceByName(name)
+			if err == nil {
+				links[name] = is.Index
+			}
+			return err
+		})
+	}
+	for _, c := range []struct {
+		to, from string
+		mark     uint32
+		want     string
+	}{
+		{"203.0.113.1", "198.18.0.1", 0, "eth0"},
+		{"203.0.113.1", "198.18.1.1", 0, "eth1"},
+		{"203.0.113.1", "198.18.0.1", 5, "eth1"},
+		{"203.0.113.1", "198.18.0.99", 0, ""}, // no address of this host
+		{"192.0.2.1", "198.18.0.1", 0, ""},
+		{"fd00:18::abc", "fd00:18::1", 0, "eth0"},
+	} {
+		got, err := k.LinkTo(netip.MustParseAddr(c.to), netip.MustParseAddr(c.from), c.mark)
+		if err != nil || got != links[c.want] {
+			t.Errorf("from %s to %s with mark %d: link %d, %v; want %d", c.from, c.to, c.mark, got, err, links[c.want])
+		}
 	}
 }
 
