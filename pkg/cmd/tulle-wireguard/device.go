@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +14,8 @@ import (
 	"golang.zx2c4.com/wireguard/tun"
 	"k8s.io/klog/v2"
 
+	"github.com/tulle-net/tulle/pkg/dataplane/wireguard/ends"
+	"github.com/tulle-net/tulle/pkg/kernel"
 	"github.com/tulle-net/tulle/pkg/wireguardprocess"
 )
 
@@ -38,7 +39,13 @@ func start(s wireguardprocess.Settings) (*running, error) {
 		own.Close()
 		return nil, err
 	}
-	r := &running{device: device.NewDevice(yielding{t}, conn.NewDefaultBind(), newLogger(s.Interface)), done: make(chan struct{})}
+	inner, sockets, err := joined(t)
+	if err != nil {
+		own.Close()
+		t.Close()
+		return nil, err
+	}
+	r := &running{device: device.NewDevice(inner, sockets, newLogger(s.Interface)), done: make(chan struct{})}
 	if err := r.device.Up(); err != nil {
 		own.Close()
 		r.device.Close()
@@ -55,6 +62,15 @@ func start(s wireguardprocess.Settings) (*running, error) {
 		klog.ErrorS(err, "Failed to open the socket of wg, which cannot show this device; tulled has another socket", "link", s.Interface)
 	}
 	return r, nil
+}
+
+// joined returns both ends of the device.
+func joined(t tun.Device) (tun.Device, conn.Bind, error) {
+	k, err := kernel.New("")
+	if err != nil {
+		return nil, nil, err
+	}
+	return ends.New(t, k)
 }
 
 // listen opens the daemon's socket. The folder is locked, so a socket that exists is that
@@ -126,15 +142,6 @@ func open(name string) (tun.Device, error) {
 		return nil, fmt.Errorf("link %s: %w", name, err)
 	}
 	return t, nil
-}
-
-// yielding is a TUN device whose reader lets other goroutines go first. So packets wait in
-// the kernel's queue, and not in this process, while earlier ones are encrypted.
-type yielding struct{ tun.Device }
-
-func (y yielding) Read(packets [][]byte, sizes []int, offset int) (n int, err error) {
-	runtime.Gosched()
-	return y.Device.Read(packets, sizes, offset)
 }
 
 // attach makes an open file that of a device.

@@ -38,7 +38,6 @@ func commandLine(s *wireguardprocess.Settings) *program.CommandLine {
 			return program.Job{
 				Spec: s.Spec(""), Version: version, What: "WireGuard", Serves: s.Interface,
 				Start: func(context.Context) (program.Work, error) {
-					saveMemory()
 					d, err := start(*s)
 					if err != nil {
 						return nil, err

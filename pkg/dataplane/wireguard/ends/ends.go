@@ -1,0 +1,20 @@
+package ends
+
+import (
+	"golang.zx2c4.com/wireguard/conn"
+	"golang.zx2c4.com/wireguard/tun"
+
+	"github.com/tulle-net/tulle/pkg/kernel"
+)
+
+// New returns the ends of a device: a TUN device, which closes d and k with it, and UDP sockets that
+// are not open yet. k is the kernel of this host.
+func New(d tun.Device, k *kernel.Kernel) (tun.Device, conn.Bind, error) {
+	out, in := newFlow(), newFlow()
+	t, err := newTUN(d, out, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.routes = newRoutes(k)
+	return t, newSockets(out, in, t.routes), nil
+}

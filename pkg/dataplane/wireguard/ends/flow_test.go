@@ -1,0 +1,61 @@
+package ends
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tulle-net/tulle/pkg/test/bubbletest"
+)
+
+// TestFullFlowWaits until packets come out, or until they are lost.
+func TestFullFlowWaits(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		f, began := newFlow(), time.Now()
+		f.out(3) // a handshake
+		f.in(mostInside - 1)
+		f.wait()
+		f.in(1)
+		through := make(chan bool, 2)
+		for range cap(through) {
+			go func() {
+				f.wait()
+				through <- true
+			}()
+		}
+		synctest.Wait()
+		if len(through) != 0 {
+			t.Fatal("a reader did not wait")
+		}
+		f.out(1)
+		synctest.Wait()
+		if len(through) != 2 {
+			t.Fatalf("%d of 2 readers go on", len(through))
+		}
+		f.in(1)
+		if f.wait(); time.Since(began) < lostTime || time.Since(began) > 2*lostTime {
+			t.Errorf("packets are lost after %v", time.Since(began))
+		}
+		before := time.Now()
+		f.in(mostInside / 2)
+		if f.wait(); time.Since(before) != 0 {
+			t.Error("lost packets still count")
+		}
+	})
+}
+
+// TestLostPacketsStopNothing: a flood to a peer without a session leaves room for the others.
+func TestLostPacketsStopNothing(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		f, began := newFlow(), time.Now()
+		const rate = 100 // packets in a millisecond
+		for range 1000 {
+			f.wait()
+			f.in(rate)
+			<-time.After(time.Millisecond)
+		}
+		if spent := time.Since(began); spent != time.Second {
+			t.Errorf("the reader waited for %v in a second", spent-time.Second)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package ends
+
+import (
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+	"golang.zx2c4.com/wireguard/conn"
+
+	"github.com/tulle-net/tulle/pkg/dataplane/datagram"
+)
+
+// incoming receives from one socket. Only one goroutine uses it.
+type incoming struct {
+	socket  *socket
+	in      *flow
+	routes  *routes
+	reading func(fd uintptr) bool // read, which is allocated once
+	scatter scatter
+	message [1]datagram.Message
+	name    datagram.Name
+	control datagram.Control
+	known   map[origin]*endpoint
+	last    origin
+	sender  *endpoint // of last
+
+	// What receive was called with, and has received.
+	bufs  [][]byte
+	sizes []int
+	eps   []conn.Endpoint
+	n     int
+	err   error
+}
+
+// origin is where a packet came from, and to.
+type origin struct {
+	name datagram.Name
+	to   datagram.Source
+}
+
+// mostKnown is how many endpoints are known. More than there are peers only makes more garbage.
+const mostKnown = 4096
+
+func newIncoming(k *socket, in *flow, r *routes) *incoming {
+	i := &incoming{socket: k, in: in, routes: r, scatter: newScatter(0), known: make(map[origin]*endpoint)}
+	i.reading = i.read
+	return i
+}
+
+// receive implements conn.ReceiveFunc. It receives all packets that are there and fit.
+func (r *incoming) receive(bufs [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
+	r.in.wait()
+	r.bufs, r.sizes, r.eps, r.n, r.err = bufs, sizes, eps, 0, nil
+	if err := r.socket.raw.Read(r.reading); err != nil {
+		return 0, net.ErrClosed
+	}
+	r.in.in(r.n)
+	return r.n, r.err
+}
+
+func (r *incoming) read(fd uintptr) bool {
+	m := &r.message[0]
+	for r.n == 0 || len(r.bufs)-r.n >= mostSegments {
+		m.SetRoomForName(&r.name)
+		m.SetVectors(r.scatter.lay(r.bufs[r.n:], 0))
+		r.control.Receive(m)
+		switch _, errno := datagram.Move(unix.SYS_RECVMMSG, fd, r.message[:]); {
+		case errno == unix.EAGAIN:
+			return r.n > 0
+		case errno != 0:
+			r.err = os.NewSyscallError("recvmmsg", errno)
+			return true
+		case m.Flags&unix.MSG_TRUNC == 0 && m.Length > 0:
+			m.TakeName(&r.name)
+			r.accept(int(m.Length))
+		}
+	}
+	return true
+}
+
+// accept takes the packets of the message that was received.
+func (r *incoming) accept(length int) {
+	bufs, s := r.bufs[r.n:], &r.scatter
+	size, to := r.control.Received(&r.message[0])
+	if size <= 0 || size > length {
+		size = length
+	}
+	count := (length + size - 1) / size
+	if count > len(bufs) {
+		return // more than the kernel joins
+	}
+	e := r.endpoint(origin{r.name, to})
+	if inPlace := count == 1 && s.isWhole(length) || count > 1 && size == s.size; !inPlace {
+		for i, p := 0, s.gather(bufs, 0, length); len(p) > 0; i++ {
+			p = p[copy(bufs[i][:min(size, len(bufs[i]))], p):]
+		}
+	} else {
+		for i := range count {
+			s.tail(bufs, 0, i, length)
+		}
+	}
+	for i := range count {
+		r.sizes[r.n], r.eps[r.n] = min(size, length-i*size), e
+		r.n++
+	}
+	s.expect(0, size, count)
+}
+
+// endpoint returns the endpoint of packets. Most have the origin of the one before.
+func (r *incoming) endpoint(from origin) *endpoint {
+	generation := r.routes.generation.Load()
+	if r.sender != nil && from == r.last && r.sender.routes.Load() == generation {
+		return r.sender
+	}
+	e := r.known[from]
+	if e == nil {
+		if len(r.known) >= mostKnown {
+			clear(r.known)
+		}
+		e = &endpoint{name: from.name, from: from.to}
+		r.known[from] = e
+	}
+	e.routes.Store(generation) // it is right now
+	r.last, r.sender = from, e
+	return e
+}
