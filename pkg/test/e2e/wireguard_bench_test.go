@@ -48,12 +48,13 @@ func TestBenchWireGuard(t *testing.T) {
 			p.measure(t, each, rates)
 		}
 	}
-	report := [][]string{{"Path", "one stream, Gbit/s", "processors", "eight streams, Gbit/s", "processors", "small packets a second, none lost", "processors", "peak memory, MiB"}}
+	report := [][]string{{"Path", "one stream, Gbit/s", "processors", "eight streams, Gbit/s", "processors", "small packets a second, none lost", "processors", "peak memory of sender / receiver, MiB"}}
 	for _, p := range []struct {
 		*path
-		pid int
-	}{{ours, w.wireguardOf(w.Hosts[0], "tulle-wg").PID}, {other, plain.PID}} {
-		report = append(report, slices.Concat([]string{p.name}, cells(p.one, 1e9, 2), cells(p.eight, 1e9, 2), cells(p.small, 1, 0), []string{fmt.Sprint(peakOf(t, p.pid) >> 20)}))
+		from, to int // processes
+	}{{ours, w.wireguardOf(w.Hosts[0], "tulle-wg").PID, w.wireguardOf(w.Hosts[1], "tulle-wg").PID}, {other, plain[0].PID, plain[1].PID}} {
+		memory := fmt.Sprintf("%d / %d", peakOf(t, p.from)>>20, peakOf(t, p.to)>>20)
+		report = append(report, slices.Concat([]string{p.name}, cells(p.one, 1e9, 2), cells(p.eight, 1e9, 2), cells(p.small, 1, 0), []string{memory}))
 	}
 	fmt.Fprintf(to, "\n%s, %d processors, %d rounds of %s for each measurement. Minimum / median / maximum.\n\n%s",
 		runtime.Version(), runtime.NumCPU(), rounds, each, tabletest.Markdown(report...))
@@ -99,8 +100,8 @@ func peakOf(t *testing.T, pid int) (bytes int64) {
 }
 
 // wireguardGo returns the path between pods on two hosts that run wireguard-go by itself,
-// and the program on the first.
-func wireguardGo(t *testing.T, program string) (first *clustertest.Daemon, p *path) {
+// and the programs on both.
+func wireguardGo(t *testing.T, program string) (programs [2]*clustertest.Daemon, p *path) {
 	t.Helper()
 	c := clustertest.New(t, clustertest.Options{Hosts: 2})
 	private, public := [2]string{}, [2]string{}
@@ -118,10 +119,7 @@ func wireguardGo(t *testing.T, program string) (first *clustertest.Daemon, p *pa
 			t.Fatal(err)
 		}
 		// A session of its own, as tulled's has: the kernel shares processors between sessions.
-		d := h.Start(clustertest.Command{Argv: []string{"setsid", program, "-f", "wg0"}, Env: []string{"LOG_LEVEL=silent", "GOGC=100", "GOMEMLIMIT=off"}})
-		if i == 0 {
-			first = d
-		}
+		programs[i] = h.Start(clustertest.Command{Argv: []string{"setsid", program, "-f", "wg0"}, Env: []string{"LOG_LEVEL=silent", "GOGC=100", "GOMEMLIMIT=off"}})
 		configure(t, filepath.Join(h.Dir, "run/wireguard/wg0.sock"), fmt.Sprintf("set=1\nprivate_key=%s\nlisten_port=51820\npublic_key=%s\nendpoint=%s:51820\nallowed_ip=10.5.%d.0/24\n\n",
 			private[i], public[1-i], peer.Addr[subnet.IPv4], peer.Number))
 		h.NS.IP(t, fmt.Sprintf("addr add 10.5.%d.0/32 dev wg0", h.Number))
@@ -132,7 +130,7 @@ func wireguardGo(t *testing.T, program string) (first *clustertest.Daemon, p *pa
 	}
 	from, to := c.Hosts[0].Pods[0], c.Hosts[1].Pods[0]
 	c.Reach(from, to)
-	return first, &path{name: "wireguard-go by itself", from: from.NS, to: to.NS, address: to.Addr[subnet.IPv4].String()}
+	return programs, &path{name: "wireguard-go by itself", from: from.NS, to: to.NS, address: to.Addr[subnet.IPv4].String()}
 }
 
 // configure sends a request to a program as soon as it has its socket.
