@@ -19,7 +19,7 @@ NETWORK_LATENCY ?= 100ms
 SOAK      ?= 30m
 KILLS     ?= 500
 SOAK_CLOUD ?= 1h
-SOAK_UDP  ?= 10m
+SOAK_TUNNEL ?= 10m
 SEED      ?= 0
 HEAL      ?= all
 HEAL_SLOW ?= 5m
@@ -46,7 +46,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-rotation test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-capi test-cloud soak soak-udp soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-traffic bench-wireguard bench-heal bench-kube bench-controller bench-cloud bench-network deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-rotation test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-capi test-cloud soak soak-udp soak-wireguard soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-traffic bench-wireguard bench-heal bench-kube bench-controller bench-cloud bench-network deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd, bin/tulle-wireguard and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -111,8 +111,11 @@ test-cloud: root go deps ## hosts in a VPC with the backend cloud, and tulle-con
 soak: root go deps ## 20 nodes under random faults for SOAK (30m)
 	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestSoak$$' ./pkg/test/e2e -v -soak $(SOAK)
 
-soak-udp: root go deps ## tulled moves packets of the backend udp at full load for SOAK_UDP (10m) while peers come and go
-	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestUDPSoak$$' ./pkg/test/e2e -v -udp-soak $(SOAK_UDP)
+soak-udp: root go deps ## tulled moves packets of the backend udp at full load for SOAK_TUNNEL (10m) while peers come and go
+	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestUDPSoak$$' ./pkg/test/e2e -v -tunnel-soak $(SOAK_TUNNEL)
+
+soak-wireguard: root go deps ## the same for WireGuard in user space
+	CGO_ENABLED=1 go test -count=1 -timeout 24h -run '^TestWireGuardSoak$$' ./pkg/test/e2e -v -tunnel-soak $(SOAK_TUNNEL)
 
 soak-controller: go ## tulle-controller killed KILLS times (500) while Nodes come and go
 	go test -count=1 -timeout 1h -run '^TestKillsLoseAndDoubleNothing$$' ./pkg/cmd/tulle-controller -v -kills $(KILLS)

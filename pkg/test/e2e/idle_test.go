@@ -47,7 +47,7 @@ func TestIdle(t *testing.T) {
 				b.awaitProbes(answer)
 				before, began := d.CPU(), time.Now()
 				<-time.After(quiet)
-				share, memory := float64(d.CPU()-before)/float64(time.Since(began)), residentNow(t, d)
+				share, memory := float64(d.CPU()-before)/float64(time.Since(began)), residentNow(t, d.PID)
 				_, whole, err := b.get("/metrics")
 				if err != nil {
 					t.Fatal(err)
@@ -171,9 +171,9 @@ func (b *browser) probed() string {
 }
 
 // residentNow returns a process's resident memory in MiB.
-func residentNow(t *testing.T, d *clustertest.Daemon) float64 {
+func residentNow(t *testing.T, pid int) float64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.PID))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatal(err)
 	}

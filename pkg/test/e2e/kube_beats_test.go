@@ -64,7 +64,7 @@ func (c *kubeCrowd) beat(d *clustertest.Daemon, k *kernel.Kernel) heartbeats {
 			work <- n%c.peers + 1
 			n++
 		case <-look.C:
-			b.resident = append(b.resident, residentNow(c.t, d))
+			b.resident = append(b.resident, residentNow(c.t, d.PID))
 		case <-end:
 			on = false
 		}

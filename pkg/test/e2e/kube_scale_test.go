@@ -266,7 +266,7 @@ func (c *kubeCrowd) kubeRun(h *clustertest.Host, k *kernel.Kernel, m *kubeMeasur
 	if *scalePeers != "" {
 		<-time.After(settled)
 		s.memory[len(s.memory)-1] = c.memory(d)
-		s.steady = append(s.steady, residentNow(c.t, d))
+		s.steady = append(s.steady, residentNow(c.t, d.PID))
 	}
 	return d
 }
