@@ -15,6 +15,7 @@ CLOUD_NODES ?= 50,5000
 CLOUD_IDLE ?= 5m
 CLOUD_LATENCY ?= 20ms
 CLOUD_ROUTES ?= true
+APPEAR    ?= 500
 NETWORK_LATENCY ?= 100ms
 SOAK      ?= 30m
 KILLS     ?= 500
@@ -46,7 +47,7 @@ KUBELET_DEPS := containerd:containerd runc:runc ctr:containerd git:git ldd:libc-
 PACKAGES_DEPS := debootstrap:debootstrap rpm:rpm dpkg-deb:dpkg git:git ip:iproute2 iptables-legacy:iptables nft:nftables nsenter:util-linux
 VM_DEPS   := ip:iproute2 bridge:iproute2 ping:iputils-ping xz:xz-utils qemu-system-x86_64:qemu-system-x86
 
-.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-rotation test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-capi test-cloud soak soak-udp soak-wireguard soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-traffic bench-wireguard bench-heal bench-kube bench-controller bench-cloud bench-network deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
+.PHONY: build packages release release-check image manifests demo test test-packages test-vm test-vm-rotation test-vm-flannel test-flannel test-kube test-ginkgo test-kubelet test-aws test-azure test-ccm test-capi test-cloud soak soak-udp soak-wireguard soak-controller soak-cloud lint outdated fuzz bench bench-flannel bench-traffic bench-wireguard bench-heal bench-kube bench-controller bench-cloud bench-appear bench-network deps demo-deps flannel-deps kube-deps kubelet-deps packages-deps vm-deps moto clean help root go
 
 build: go ## build bin/tulled, bin/tulle-etcd, bin/tulle-wireguard and bin/tulle-controller
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/tulled .
@@ -202,6 +203,10 @@ bench-controller: root go kube-deps ## podCIDRs for many Nodes at once and for o
 bench-cloud: root go kube-deps ## Nodes of AWS initialised and routed, calls and memory, beside the AWS cloud controller manager (CCM_SOURCE=/a/git/repository, CLOUD_NODES=50, CLOUD_IDLE=2m, CLOUD_LATENCY=100ms, CLOUD_ROUTES=false, IMAGES=5: as new machines register)
 	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest
 	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchCloud$$' -test.timeout 120m -bench-cloud $(CLOUD_NODES) -bench-idle $(CLOUD_IDLE) -bench-latency $(CLOUD_LATENCY) -bench-routes=$(CLOUD_ROUTES) -images $(IMAGES)
+
+bench-appear: root go kube-deps ## how long APPEAR (500) Nodes of AWS that appear at once wait to be initialised by a program that runs (CCM_SOURCE=/a/git/repository, CLOUD_LATENCY=100ms, IMAGES=5)
+	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest
+	cd pkg/test/controllertest && ../../../bin/controllertest.test -test.run '^TestBenchAppear$$' -test.timeout 60m -bench-appear $(APPEAR) -bench-latency $(CLOUD_LATENCY) -images $(IMAGES)
 
 bench-network: root go kube-deps ## a network on AWS in three zones: time, calls and memory, beside Cluster API's AWS provider (CAPA_SOURCE=/a/git/repository, NETWORK_LATENCY=100ms)
 	go test -tags kube -c -o bin/controllertest.test ./pkg/test/controllertest

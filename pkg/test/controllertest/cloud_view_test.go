@@ -30,12 +30,14 @@ type cloudView struct {
 	// the last one became initialised.
 	uninitialised int
 	initialised   time.Time
+	appeared      map[string]time.Time // of each Node that is not initialised
+	waits         []time.Duration      // of each that was, until it is initialised
 }
 
 // watchCloud makes a view follow the Nodes until the test ends, and returns it.
 func (l *lab) watchCloud(v *cloudView) *cloudView {
 	l.t.Helper()
-	v.nodes = make(map[string]string)
+	v.nodes, v.appeared = make(map[string]string), make(map[string]time.Time)
 	l.follow(v)
 	return v
 }
@@ -57,20 +59,22 @@ func (v *cloudView) Set(n *kube.Node) {
 	waits := strings.HasPrefix(lacks, initialisation)
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	now := time.Now()
 	was, known := v.nodes[string(n.Name)]
 	if was != "" {
 		v.open--
 	}
 	if waited := strings.HasPrefix(was, initialisation); waited && !waits {
 		v.uninitialised--
-		v.initialised = time.Now()
+		v.initialised, v.waits = now, append(v.waits, now.Sub(v.appeared[string(n.Name)]))
 	} else if waits && !waited {
 		v.uninitialised++
+		v.appeared[string(n.Name)] = now
 	}
 	if v.nodes[string(n.Name)] = lacks; lacks != "" {
 		v.open++
 	} else if was != "" || !known {
-		v.last = time.Now()
+		v.last = now
 	}
 }
 
