@@ -32,6 +32,28 @@ func (k *Kernel) WatchHost(ctx context.Context, to func(netstate.Event)) error {
 	return k.watch(ctx, &watcher{kernel: k}, hostGroups, to)
 }
 
+// WatchRoutes calls changed after each change that may lead packets another way: to links,
+// addresses, routes and rules of all tables. It returns when ctx ends or the socket fails.
+func (k *Kernel) WatchRoutes(ctx context.Context, changed func()) error {
+	w := &watcher{kernel: k}
+	if err := w.subscribe(slices.Concat(hostGroups, ruleGroups)); err != nil {
+		return err
+	}
+	defer w.file.Close()
+	defer context.AfterFunc(ctx, func() { w.file.Close() })()
+	buf := make([]byte, readSize)
+	for {
+		_, _, err := w.receive(buf)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && !errors.Is(err, unix.ENOBUFS):
+			return fmt.Errorf("watch the kernel: %w", err)
+		}
+		changed()
+	}
+}
+
 func (k *Kernel) watch(ctx context.Context, w *watcher, groups []int, to func(netstate.Event)) error {
 	if err := w.subscribe(groups); err != nil {
 		return err
@@ -88,6 +110,7 @@ var (
 		unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
 	}
+	ruleGroups   = []int{unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE}
 	tunnelGroups = []int{unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_NETCONF, unix.RTNLGRP_IPV6_NETCONF}
 )
 

@@ -2,8 +2,11 @@ package kernel
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -205,6 +208,37 @@ func TestWatchHostHearsOfNoPeers(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// TestWatchRoutesHearsOfAllWays: tables other than the main one and rules count, too.
+func TestWatchRoutesHearsOfAllWays(t *testing.T) {
+	ns := host(t)
+	k := open(t, ns)
+	for _, c := range [][2]string{
+		{"route add 203.0.113.0/24 dev eth0 table 7", "route del 203.0.113.0/24 dev eth0 table 7"},
+		{"-6 route add 2001:db8::/32 dev eth0 table 7", "-6 route del 2001:db8::/32 dev eth0 table 7"},
+		{"rule add from 198.18.0.1 table 7", "rule del from 198.18.0.1 table 7"},
+		{"-6 rule add from fd00:18::1 table 7", "-6 rule del from fd00:18::1 table 7"},
+		{"addr add 169.254.1.1/32 dev eth0 scope link", "addr del 169.254.1.1/32 dev eth0"},
+		{"link set eth0 mtu 1400", "link set eth0 mtu 1500"},
+	} {
+		ctx, cancel := context.WithCancel(context.Background())
+		var heard atomic.Bool
+		ended := make(chan error, 1)
+		go func() { ended <- k.WatchRoutes(ctx, func() { heard.Store(true) }) }()
+		kerneltest.Eventually(t, time.Minute, func() error { // once it listens
+			ns.IP(t, c[0])
+			ns.IP(t, c[1])
+			if !heard.Load() {
+				return fmt.Errorf("nothing is heard of %s", c[0])
+			}
+			return nil
+		})
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	}
 }
 
 // TestWatchOverrun floods a watch whose reader is blocked.

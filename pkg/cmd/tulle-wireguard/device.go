@@ -70,7 +70,11 @@ func joined(t tun.Device) (tun.Device, conn.Bind, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return ends.New(t, k)
+	inner, sockets, err := ends.New(t, k)
+	if err != nil {
+		k.Close()
+	}
+	return inner, sockets, err
 }
 
 // listen opens the daemon's socket. The folder is locked, so a socket that exists is that

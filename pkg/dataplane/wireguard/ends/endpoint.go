@@ -10,17 +10,28 @@ import (
 // endpoint is where a peer is, and which address of this host it knows. All packets from there share
 // one endpoint.
 type endpoint struct {
-	name datagram.Name
-	from datagram.Source
-	// routes is the generation of routes with which from was found to be right, or unknown if
-	// packets leave from where the kernel says.
-	routes atomic.Uint64
+	name   datagram.Name
+	source datagram.Source
+	// way decides from where packets leave: unpinned, asks, or what the kernel has answered.
+	way atomic.Uint64
 }
 
-const unknown = 0
+// The values of endpoint.way. All others are 2 * the generation of routes in which the kernel was
+// asked, + 1 if packets leave from the source.
+const (
+	unpinned = 0 // the kernel chooses where packets leave from
+	asks     = 1 // the kernel is asked before the next packet
+)
+
+// learnt is called when a packet has shown the source.
+func (e *endpoint) learnt() {
+	if e.way.Load() == unpinned {
+		e.way.CompareAndSwap(unpinned, asks)
+	}
+}
 
 // ClearSrc implements conn.Endpoint.
-func (e *endpoint) ClearSrc() { e.routes.Store(unknown) }
+func (e *endpoint) ClearSrc() { e.way.Store(unpinned) }
 
 // SrcToString implements conn.Endpoint.
 func (e *endpoint) SrcToString() string { return e.SrcIP().String() }
@@ -39,8 +50,8 @@ func (e *endpoint) DstIP() netip.Addr { return e.name.AddrPort().Addr() }
 
 // SrcIP implements conn.Endpoint.
 func (e *endpoint) SrcIP() netip.Addr {
-	if e.routes.Load() == unknown {
+	if e.way.Load() == unpinned {
 		return netip.Addr{}
 	}
-	return e.from.Addr
+	return e.source.Addr
 }

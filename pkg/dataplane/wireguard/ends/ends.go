@@ -8,7 +8,7 @@ import (
 )
 
 // New returns the ends of a device: a TUN device, which closes d and k with it, and UDP sockets that
-// are not open yet. k is the kernel of this host.
+// are not open yet. k is the kernel of this host. On an error, both stay open.
 func New(d tun.Device, k *kernel.Kernel) (tun.Device, conn.Bind, error) {
 	out, in := newFlow(), newFlow()
 	t, err := newTUN(d, out, in)

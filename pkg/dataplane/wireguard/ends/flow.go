@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	// mostInside is how many packets one direction may have between its ends before it reads
-	// no more. Each takes a buffer of 64 KiB. More packets wait in the kernel, for less.
+	// mostInside is how many packets of one direction are between its ends when it reads no more
+	// for a moment. Each takes a buffer of 64 KiB. More packets wait in the kernel, for less.
 	mostInside = 512
-	// lostTime is how long packets count at least. Those that do not come out until then may have
-	// been dropped, such as those to a peer without a session.
+	// lostTime is the shortest time for which a packet counts. It stops counting after at most
+	// twice that: it may have been dropped, as one to a peer without a session is.
 	lostTime = 2 * time.Millisecond
 )
 
@@ -19,10 +19,11 @@ type flow struct {
 	mu     sync.Mutex
 	inside int
 	// The packets that came in since a time, and in the lostTime before it. Others no longer
-	// count.
-	since     time.Time
-	new, last int
-	freed     chan struct{}
+	// count, unless some wait to leave.
+	since         time.Time
+	recent, older int
+	leaving       int // batches that wait for the socket
+	freed         chan struct{}
 }
 
 func newFlow() *flow { return &flow{since: time.Now(), freed: make(chan struct{}, 1)} }
@@ -35,12 +36,12 @@ func (f *flow) wait() {
 			f.wake() // another reader, if there is one
 			return
 		}
-		older := time.NewTimer(left)
+		timer := time.NewTimer(left)
 		select {
 		case <-f.freed:
-		case <-older.C:
+		case <-timer.C:
 		}
-		older.Stop()
+		timer.Stop()
 	}
 }
 
@@ -59,14 +60,18 @@ func (f *flow) full() time.Duration {
 // forget forgets the packets that no longer count.
 func (f *flow) forget(now time.Time) {
 	age := now.Sub(f.since)
-	if age < lostTime {
+	switch {
+	case f.leaving > 0:
+		f.since = now
+		return
+	case age < lostTime:
 		return
 	}
-	f.last, f.new, f.since = f.new, 0, now
+	f.older, f.recent, f.since = f.recent, 0, now
 	if age >= 2*lostTime {
-		f.last = 0
+		f.older = 0
 	}
-	f.inside = min(f.inside, f.last)
+	f.inside = min(f.inside, f.older)
 }
 
 // in is called when packets have come in.
@@ -75,10 +80,26 @@ func (f *flow) in(n int) {
 	defer f.mu.Unlock()
 	f.forget(time.Now())
 	f.inside += n
-	f.new += n
+	f.recent += n
 }
 
-// out is called when packets go out. Handshakes and keepalives go out without having come in.
+// leave is called before packets go out in a way that may block, and left after it.
+func (f *flow) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leaving++
+}
+
+// left is like out, after leave.
+func (f *flow) left(n int) {
+	f.mu.Lock()
+	f.leaving--
+	f.mu.Unlock()
+	f.out(n)
+}
+
+// out is called when packets have gone out, or were dropped. Handshakes and keepalives go out
+// without having come in.
 func (f *flow) out(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

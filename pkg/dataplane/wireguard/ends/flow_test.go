@@ -59,3 +59,37 @@ func TestLostPacketsStopNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestFullFlowWaitsForTheSocket: packets that wait for the socket are not lost.
+func TestFullFlowWaitsForTheSocket(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		f := newFlow()
+		f.in(mostInside)
+		f.leave()
+		through := make(chan bool, 1)
+		go func() {
+			f.wait()
+			through <- true
+		}()
+		<-time.After(time.Second)
+		if len(through) > 0 {
+			t.Fatal("the reader did not wait")
+		}
+		f.left(1)
+		<-through
+	})
+}
+
+// TestPacketsThatAreDroppedAtOnceDoNotCount: the device keeps their buffers.
+func TestPacketsThatAreDroppedAtOnceDoNotCount(t *testing.T) {
+	var k kept
+	bufs := [][]byte{make([]byte, 1), make([]byte, 1), make([]byte, 1)}
+	if k.count(bufs) != 0 {
+		t.Error("there were packets before the first read")
+	}
+	k.note(bufs[:2])
+	bufs[0] = make([]byte, 1)
+	if n := k.count(bufs); n != 1 {
+		t.Errorf("%d packets were dropped", n)
+	}
+}

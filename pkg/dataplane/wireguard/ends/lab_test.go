@@ -80,6 +80,15 @@ func (h *host) set(lines string) {
 	}
 }
 
+// peerIsAt returns an error unless the device sends to its peer at an address.
+func (h *host) peerIsAt(address string) error {
+	state, err := h.device.IpcGet()
+	if err == nil && !strings.Contains(state, "\nendpoint="+address+":51820\n") {
+		err = fmt.Errorf("the peer is not at %s: %s", address, state)
+	}
+	return err
+}
+
 // pair returns two hosts whose devices are peers.
 func pair(t *testing.T) (a, b *host) {
 	t.Helper()
@@ -160,13 +169,9 @@ func TestSourceFollowsRoutes(t *testing.T) {
 		t.Helper()
 		a.ns.Ping(t, "", b.inside()[0].String(), 100)
 		b.ns.Ping(t, "", a.inside()[0].String(), 100)
-		kerneltest.Eventually(t, time.Minute, func() error {
-			state, err := a.device.IpcGet()
-			if err == nil && !strings.Contains(state, "\nendpoint="+endpoint+":51820\n") {
-				err = fmt.Errorf("the peer is not at %s: %s", endpoint, state)
-			}
-			return err
-		})
+		if err := a.peerIsAt(endpoint); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ping("198.18.0.9")
 	for i := range 2 {
@@ -180,6 +185,16 @@ func TestSourceFollowsRoutes(t *testing.T) {
 		})
 		ping("198.18.0.9")
 	}
+	kerneltest.Join(t, b.ns, "eth1", a.ns, "eth1")
+	b.ns.IP(t, "route add 198.18.0.0/24 dev eth1 table 7")
+	b.ns.IP(t, "rule add from 198.18.0.9 table 7") // which is not where its packets come from
+	kerneltest.Eventually(t, time.Minute, func() error {
+		b.ns.Ping(t, "", a.inside()[0].String(), 100)
+		return a.peerIsAt("198.18.0.2")
+	})
+	b.ns.IP(t, "rule del from 198.18.0.9 table 7")
+	a.set("endpoint=198.18.0.9:51820")
+	a.ns.Ping(t, "", b.inside()[0].String(), 100)
 	b.ns.IP(t, "addr del 198.18.0.9/24 dev eth0")
 	b.ns.Ping(t, "", a.inside()[0].String(), 100)
 	ping("198.18.0.2")

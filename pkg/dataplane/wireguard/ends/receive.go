@@ -23,6 +23,7 @@ type incoming struct {
 	known   map[origin]*endpoint
 	last    origin
 	sender  *endpoint // of last
+	kept    kept
 
 	// What receive was called with, and has received.
 	bufs  [][]byte
@@ -38,7 +39,7 @@ type origin struct {
 	to   datagram.Source
 }
 
-// mostKnown is how many endpoints are known. More than there are peers only makes more garbage.
+// mostKnown is how many endpoints are known. With more senders, they are allocated again.
 const mostKnown = 4096
 
 func newIncoming(k *socket, in *flow, r *routes) *incoming {
@@ -49,18 +50,22 @@ func newIncoming(k *socket, in *flow, r *routes) *incoming {
 
 // receive implements conn.ReceiveFunc. It receives all packets that are there and fit.
 func (r *incoming) receive(bufs [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
+	r.in.out(r.kept.count(bufs))
 	r.in.wait()
 	r.bufs, r.sizes, r.eps, r.n, r.err = bufs, sizes, eps, 0, nil
 	if err := r.socket.raw.Read(r.reading); err != nil {
 		return 0, net.ErrClosed
 	}
 	r.in.in(r.n)
-	return r.n, r.err
+	if r.kept.note(bufs[:r.n]); r.n > 0 {
+		return r.n, nil // an error comes again
+	}
+	return 0, r.err
 }
 
 func (r *incoming) read(fd uintptr) bool {
 	m := &r.message[0]
-	for r.n == 0 || len(r.bufs)-r.n >= mostSegments {
+	for r.n == 0 || len(r.bufs)-r.n >= max(mostSegments, r.scatter.count) {
 		m.SetRoomForName(&r.name)
 		m.SetVectors(r.scatter.lay(r.bufs[r.n:], 0))
 		r.control.Receive(m)
@@ -87,7 +92,7 @@ func (r *incoming) accept(length int) {
 	}
 	count := (length + size - 1) / size
 	if count > len(bufs) {
-		return // more than the kernel joins
+		return // more than in any message so far
 	}
 	e := r.endpoint(origin{r.name, to})
 	if inPlace := count == 1 && s.isWhole(length) || count > 1 && size == s.size; !inPlace {
@@ -107,20 +112,18 @@ func (r *incoming) accept(length int) {
 }
 
 // endpoint returns the endpoint of packets. Most have the origin of the one before.
-func (r *incoming) endpoint(from origin) *endpoint {
-	generation := r.routes.generation.Load()
-	if r.sender != nil && from == r.last && r.sender.routes.Load() == generation {
-		return r.sender
-	}
-	e := r.known[from]
-	if e == nil {
-		if len(r.known) >= mostKnown {
-			clear(r.known)
+func (r *incoming) endpoint(o origin) *endpoint {
+	if r.sender == nil || o != r.last {
+		e := r.known[o]
+		if e == nil {
+			if len(r.known) >= mostKnown {
+				clear(r.known)
+			}
+			e = &endpoint{name: o.name, source: o.to}
+			r.known[o] = e
 		}
-		e = &endpoint{name: from.name, from: from.to}
-		r.known[from] = e
+		r.last, r.sender = o, e
 	}
-	e.routes.Store(generation) // it is right now
-	r.last, r.sender = from, e
-	return e
+	r.sender.learnt()
+	return r.sender
 }

@@ -10,11 +10,10 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/dataplane/datagram"
 	"github.com/tulle-net/tulle/pkg/kernel"
-	"github.com/tulle-net/tulle/pkg/netstate"
 	"github.com/tulle-net/tulle/pkg/retry"
 )
 
-// routes knows when the routes and addresses of this host change. A peer's packets have shown an
+// routes knows when the links, addresses, routes and rules of this host change. A peer's packets have shown an
 // address and an interface of this host. The way back leaves from there only while the kernel would
 // choose that interface for it.
 type routes struct {
@@ -42,7 +41,7 @@ func newRoutes(k *kernel.Kernel) *routes {
 	r.generation.Store(1)
 	r.running.Go(func() {
 		for ctx.Err() == nil {
-			if err := k.WatchHost(ctx, r.changed); ctx.Err() == nil {
+			if err := k.WatchRoutes(ctx, r.changed); ctx.Err() == nil {
 				klog.ErrorS(err, "Failed to watch the host's routes; retrying")
 				retry.Sleep(ctx, watchAgain)
 			}
@@ -51,7 +50,7 @@ func newRoutes(k *kernel.Kernel) *routes {
 	return r
 }
 
-func (r *routes) changed(netstate.Event) {
+func (r *routes) changed() {
 	if r.due.CompareAndSwap(false, true) {
 		time.AfterFunc(settleTime, func() {
 			r.due.Store(false)
@@ -73,19 +72,19 @@ func (r *routes) close() {
 
 // source returns the address from which packets to an endpoint leave.
 func (r *routes) source(e *endpoint) datagram.Source {
-	known, now := e.routes.Load(), r.generation.Load()
-	switch known {
-	case unknown:
+	way, now := e.way.Load(), 2*r.generation.Load()
+	switch way {
+	case unpinned, now:
 		return datagram.Source{}
-	case now:
-		return e.from
+	case now + 1:
+		return e.source
 	}
 	if !r.lead(e) {
-		e.routes.CompareAndSwap(known, unknown)
+		e.way.CompareAndSwap(way, now)
 		return datagram.Source{}
 	}
-	e.routes.CompareAndSwap(known, now)
-	return e.from
+	e.way.CompareAndSwap(way, now+1)
+	return e.source
 }
 
 // lead reports whether packets from an endpoint's source to it leave through the interface to which
@@ -96,6 +95,6 @@ func (r *routes) lead(e *endpoint) bool {
 	if r.kernel == nil {
 		return false
 	}
-	link, err := r.kernel.LinkTo(e.DstIP(), e.from.Addr, r.mark.Load())
-	return err == nil && link == int(e.from.Link)
+	link, err := r.kernel.LinkTo(e.DstIP(), e.source.Addr, r.mark.Load())
+	return err == nil && link == int(e.source.Link)
 }

@@ -10,10 +10,10 @@ const (
 	maxPacket = 65535
 	// mostSegments is how many segments the kernel joins in one packet, as a rule.
 	mostSegments = 64
-	// patience is how many single packets come until no more segments are expected, and how
-	// many small ones of other segments.
+	// patience is the number of single packets in a row after which one segment is expected, and
+	// of small packets with other segments after which theirs are.
 	patience = 8
-	// bulk is what a packet with other segments has if the next ones are expected to be like it.
+	// bulk is the payload from which a packet changes the expectation at once.
 	bulk = 8 << 10
 	// largest is the most that is expected of one segment with its headers.
 	largest = 60000
@@ -40,7 +40,7 @@ func newScatter(lead int) scatter { return scatter{lead: lead, size: 1500, count
 
 // lay prepares the vectors for a read to bufs, where packets begin at offset.
 func (s *scatter) lay(bufs [][]byte, offset int) []unix.Iovec {
-	s.laid = max(1, min(s.count, len(bufs), mostSegments, maxPacket/max(1, s.size)))
+	s.laid = max(1, min(s.count, len(bufs), mostSegments, maxPacket/s.size))
 	set(&s.vectors[0], bufs[0][offset-s.lead:offset+s.headers+s.size])
 	for i := 1; i < s.laid; i++ {
 		set(&s.vectors[i], bufs[i][offset+s.headers:offset+s.headers+s.size])

@@ -36,7 +36,7 @@ func newOutgoing() *outgoing {
 }
 
 func (o *outgoing) send(k *socket, packets [][]byte, to *endpoint, from datagram.Source) error {
-	o.socket, o.to, o.from = k, to, from
+	o.socket, o.to, o.from, o.err = k, to, from, nil
 	for i, p := range packets {
 		set(&o.vectors[i], p)
 	}
@@ -50,7 +50,7 @@ func (o *outgoing) send(k *socket, packets [][]byte, to *endpoint, from datagram
 
 // compose makes messages of the packets in vectors.
 func (o *outgoing) compose(from, to int, gso bool) {
-	o.n, o.sent, o.err = 0, 0, nil
+	o.n, o.sent = 0, 0
 	for from < to {
 		size, bytes, end := int(o.vectors[from].Len), 0, from
 		for end < to && end-from < mostSegments {
@@ -89,6 +89,8 @@ func (o *outgoing) transmit(fd uintptr) bool {
 			o.sent += n
 		case o.splits(errno):
 			o.compose(o.first[o.sent], o.first[o.n], false)
+		case o.leavesElsewhere(errno):
+			o.compose(o.first[o.sent], o.first[o.n], o.socket.gso.Load())
 		default: // it is the first message that the kernel refused
 			o.err = os.NewSyscallError("sendmmsg", errno)
 			o.sent++
@@ -97,12 +99,23 @@ func (o *outgoing) transmit(fd uintptr) bool {
 	return true
 }
 
-// splits reports whether the packets of a message that the kernel refused may be sent one by one: it
-// splits none that are larger than the path allows, but fragments each, and it splits none for a
-// device that computes no checksums.
+// splits reports whether the packets of a message that the kernel refused may be sent one by one. The
+// kernel does not split a message for a device that computes no checksums (EIO), nor into packets that
+// are larger than the path allows (EMSGSIZE; EINVAL from older kernels), but it fragments single ones.
 func (o *outgoing) splits(errno unix.Errno) bool {
 	if errno == unix.EIO {
 		o.socket.gso.Store(false)
 	}
 	return o.first[o.sent+1]-o.first[o.sent] > 1 && (errno == unix.EIO || errno == unix.EINVAL || errno == unix.EMSGSIZE)
+}
+
+// leavesElsewhere reports whether packets that the kernel refused may leave from another address: this
+// host may have lost the one that the peer knows.
+func (o *outgoing) leavesElsewhere(errno unix.Errno) bool {
+	if !o.from.Addr.IsValid() || errno != unix.EINVAL && errno != unix.ENODEV && errno != unix.ENETUNREACH && errno != unix.EHOSTUNREACH {
+		return false
+	}
+	o.to.ClearSrc()
+	o.from = datagram.Source{}
+	return true
 }

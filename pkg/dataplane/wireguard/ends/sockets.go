@@ -63,6 +63,7 @@ func (s *sockets) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 	if s.open[0].Load() != nil || s.open[1].Load() != nil {
 		return nil, 0, conn.ErrBindAlreadyOpen
 	}
+	s.routes.mark.Store(0)
 	pair, err := openPair(port)
 	for tries := 1; port == 0 && errors.Is(err, unix.EADDRINUSE) && tries < mostPorts; tries++ {
 		pair, err = openPair(port)
@@ -83,10 +84,10 @@ func (s *sockets) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 
 // openPair opens sockets of both families with the same port.
 func openPair(port uint16) (pair [2]*socket, err error) {
-	for i, any := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
-		pair[i], err = openSocket(netip.AddrPortFrom(any, port))
+	for i, all := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		pair[i], err = openSocket(netip.AddrPortFrom(all, port))
 		switch {
-		case errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EADDRNOTAVAIL) && any.Is6(): // the host has no such family
+		case errors.Is(err, unix.EAFNOSUPPORT): // the host has no such family
 			continue
 		case err != nil:
 			if pair[0] != nil {
@@ -173,6 +174,7 @@ func (s *sockets) SetMark(mark uint32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.routes.mark.Store(mark)
+	s.routes.generation.Add(1)
 	for i := range s.open {
 		k := s.open[i].Load()
 		if k == nil {
@@ -190,7 +192,8 @@ func (s *sockets) SetMark(mark uint32) error {
 
 // Send implements conn.Bind.
 func (s *sockets) Send(bufs [][]byte, to conn.Endpoint) error {
-	s.out.out(len(bufs))
+	s.out.leave()
+	defer s.out.left(len(bufs))
 	e := to.(*endpoint)
 	family := 0
 	if !e.name.Is4() {

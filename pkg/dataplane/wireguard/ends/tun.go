@@ -15,7 +15,7 @@ import (
 )
 
 // tunDevice is a TUN device whose packets are read and written in batches. The wrapped device does the
-// rest.
+// rest. If it no longer follows the device's MTU, that ends nothing: packets are padded for the old one.
 type tunDevice struct {
 	tun.Device
 	raw      syscall.RawConn
@@ -33,6 +33,7 @@ type tunDevice struct {
 	offset int
 	n      int
 	err    error
+	kept   kept
 
 	mu      sync.Mutex // for writes
 	merger  *packet.Merger
@@ -74,6 +75,7 @@ func (t *tunDevice) BatchSize() int { return conn.IdealBatchSize }
 
 // Read implements tun.Device. It reads all packets that are there and fit.
 func (t *tunDevice) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
+	t.out.out(t.kept.count(bufs))
 	t.out.wait()
 	t.bufs, t.sizes, t.offset, t.n, t.err = bufs, sizes, offset, 0, nil
 	if t.split.More() {
@@ -82,6 +84,7 @@ func (t *tunDevice) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
 		return 0, os.ErrClosed
 	}
 	t.out.in(t.n)
+	t.kept.note(bufs[:t.n])
 	return t.n, t.err
 }
 
