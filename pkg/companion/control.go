@@ -169,16 +169,20 @@ func (c *Control) accept() {
 			<-time.After(10 * time.Millisecond) // out of file descriptors
 			continue
 		}
-		c.serving.Go(func() { c.send(conn) })
-		go c.listen(conn)
+		gone := make(chan struct{})
+		c.serving.Go(func() { c.send(conn, gone) })
+		go func() {
+			defer close(gone)
+			c.listen(conn)
+		}()
 	}
 }
 
 // writeLimit is how long a client may take to read a line.
 const writeLimit = time.Second
 
-// send writes a line to a client for each state, including the last.
-func (c *Control) send(conn net.Conn) {
+// send writes a line to a client for each state, including the last, until the client is gone.
+func (c *Control) send(conn net.Conn, gone <-chan struct{}) {
 	defer conn.Close()
 	for sent := (Process{}); ; {
 		c.mu.Lock()
@@ -199,19 +203,21 @@ func (c *Control) send(conn net.Conn) {
 		if closed {
 			return
 		}
-		<-changed
+		select {
+		case <-changed:
+		case <-gone:
+			return
+		}
 	}
 }
 
-// listen reads the client's request, and disconnects a client with an unknown one.
+// listen reads the client's request, and returns when the client has disconnected or has sent
+// anything else.
 func (c *Control) listen(conn net.Conn) {
 	line, _ := bufio.NewReader(io.LimitReader(conn, int64(len(stopWord)))).ReadString('\n')
-	switch line {
-	case "": // it only followed the states, and has disconnected
-	case stopWord:
+	if line == stopWord {
 		c.asked.Do(func() { close(c.stop) })
-	default:
-		conn.Close()
+		_, _ = conn.Read(make([]byte, 1))
 	}
 }
 

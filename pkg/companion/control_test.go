@@ -75,6 +75,31 @@ func TestClientFollowsTheProcess(t *testing.T) {
 	}
 }
 
+// The program forgets a client that has disconnected, before its state changes.
+func TestDisconnectedClientIsForgotten(t *testing.T) {
+	s := spec(filepath.Join(t.TempDir(), "etcd"))
+	claim(t, s)
+	for _, request := range []string{"", stopWord} {
+		conn, err := net.Dial("unix", filepath.Join(s.Dir, socketName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(conn); err != nil {
+			t.Errorf("after %q, the program keeps the connection: %v", request, err)
+		}
+	}
+}
+
 func TestFailureIsHeard(t *testing.T) {
 	s := spec(t.TempDir())
 	c := claim(t, s)
