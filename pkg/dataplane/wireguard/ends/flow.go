@@ -8,7 +8,7 @@ import (
 const (
 	// mostInside is how many packets of one direction are between its ends when it reads no more
 	// for a moment. Each takes a buffer of 64 KiB. More packets wait in the kernel, for less.
-	mostInside = 512
+	mostInside = 256
 	// lostTime is the shortest time for which a packet counts. It stops counting after at most
 	// twice that: it may have been dropped, as one to a peer without a session is.
 	lostTime = 2 * time.Millisecond

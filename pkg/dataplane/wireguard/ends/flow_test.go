@@ -48,7 +48,7 @@ func TestFullFlowWaits(t *testing.T) {
 func TestLostPacketsStopNothing(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		f, began := newFlow(), time.Now()
-		const rate = 100 // packets in a millisecond
+		const rate = 60 // packets in a millisecond
 		for range 1000 {
 			f.wait()
 			f.in(rate)
