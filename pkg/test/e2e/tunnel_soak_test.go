@@ -97,8 +97,16 @@ func soakTunnel(t *testing.T, s soaked) {
 		w.Reach(guest.Pods[0], one.Pods[0])
 		w.Reach(two.Pods[0], guest.Pods[0])
 	}
-	if *tunnelSoak > 0 {
-		turn() // the first one makes the programs as large as they become
+	const streams = 4
+	send := func(lasting time.Duration) (there, back func() float64) {
+		there = traffictest.StartTCP(t, one.Pods[0].NS, two.Pods[0].NS, two.Pods[0].Addr[0].String(), streams, lasting)
+		return there, traffictest.StartTCP(t, two.Pods[0].NS, one.Pods[0].NS, one.Pods[0].Addr[0].String(), streams, lasting)
+	}
+	if *tunnelSoak > 0 { // the first turn makes the programs as large as they become
+		there, back := send(30 * time.Second)
+		turn()
+		there()
+		back()
 	}
 	sizes := func() (text string, files int, memory float64) {
 		for _, h := range []*clustertest.Host{one, two} {
@@ -115,9 +123,7 @@ func soakTunnel(t *testing.T, s soaked) {
 	}
 	before, files, memory := sizes()
 
-	const streams = 4
-	there := traffictest.StartTCP(t, one.Pods[0].NS, two.Pods[0].NS, two.Pods[0].Addr[0].String(), streams, lasting)
-	back := traffictest.StartTCP(t, two.Pods[0].NS, one.Pods[0].NS, one.Pods[0].Addr[0].String(), streams, lasting)
+	there, back := send(lasting)
 	turns := 0
 	for began := time.Now(); time.Since(began) < *tunnelSoak; turns++ {
 		turn()
