@@ -112,7 +112,7 @@ func open(t *testing.T, at netip.Addr) int {
 	}
 	t.Cleanup(func() { unix.Close(fd) })
 	name := NameOf(netip.AddrPortFrom(at, 0))
-	if err := name.Bind(fd); err != nil {
+	if err := name.bind(fd); err != nil {
 		t.Fatal(err)
 	}
 	return fd

@@ -27,8 +27,8 @@ func NameOf(at netip.AddrPort) (n Name) {
 	return n
 }
 
-// Bind binds a socket to the address and port.
-func (n *Name) Bind(fd int) error {
+// bind binds a socket to the address and port.
+func (n *Name) bind(fd int) error {
 	_, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&n.bytes)), uintptr(n.size))
 	if errno != 0 {
 		return errno

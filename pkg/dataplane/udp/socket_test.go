@@ -30,7 +30,7 @@ func TestOverflowsOutliveTheirSocket(t *testing.T) {
 	defer c.Close()
 	data := make([]byte, 60000)
 	for sent := 0; l.counts().Dropped[Overflow] == 0; sent += len(data) {
-		if sent > 8*buffer {
+		if sent > 64<<20 {
 			t.Fatalf("the socket holds %d bytes", sent)
 		}
 		if _, err := c.Write(data); err != nil {

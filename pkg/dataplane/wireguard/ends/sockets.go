@@ -14,13 +14,8 @@ import (
 	"github.com/tulle-net/tulle/pkg/dataplane/datagram"
 )
 
-const (
-	// buffer is how much a socket holds in each direction, at most. Memory is used only when it
-	// is needed.
-	buffer = 8 << 20
-	// mostPorts is how many ports are tried that are free for one family, and not for the other.
-	mostPorts = 100
-)
+// mostPorts is how many ports are tried that are free for one family, and not for the other.
+const mostPorts = 100
 
 // sockets are the UDP sockets of a device. They implement conn.Bind.
 type sockets struct {
@@ -104,56 +99,39 @@ func openPair(port uint16) (pair [2]*socket, err error) {
 }
 
 func openSocket(at netip.AddrPort) (*socket, error) {
-	family := unix.AF_INET6
-	if at.Addr().Is4() {
-		family = unix.AF_INET
+	options := []datagram.Option{{Level: unix.IPPROTO_IP, Name: unix.IP_PKTINFO}}
+	if at.Addr().Is6() {
+		options = []datagram.Option{{Level: unix.IPPROTO_IPV6, Name: unix.IPV6_V6ONLY}, {Level: unix.IPPROTO_IPV6, Name: unix.IPV6_RECVPKTINFO}}
 	}
-	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	f, gso, err := datagram.Open(at, options...)
 	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
+		return nil, err
 	}
-	s := &socket{file: os.NewFile(uintptr(fd), "udp")}
-	if err := s.setUp(fd, at); err != nil {
-		s.file.Close()
+	s := &socket{file: f}
+	s.gso.Store(gso)
+	if err := s.learn(); err != nil {
+		f.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *socket) setUp(fd int, at netip.AddrPort) (err error) {
-	for _, o := range [][2]int{{unix.SO_RCVBUFFORCE, unix.SO_RCVBUF}, {unix.SO_SNDBUFFORCE, unix.SO_SNDBUF}} {
-		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, o[0], buffer) != nil {
-			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, o[1], buffer) // up to what the host allows every program
-		}
+// learn reads the port, which the kernel has chosen if it was 0.
+func (s *socket) learn() (err error) {
+	if s.raw, err = s.file.SyscallConn(); err != nil {
+		return err
 	}
-	needed := [][2]int{{unix.IPPROTO_IP, unix.IP_PKTINFO}}
-	if at.Addr().Is6() {
-		needed = [][2]int{{unix.IPPROTO_IPV6, unix.IPV6_V6ONLY}, {unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO}}
+	var at unix.Sockaddr
+	if failed := s.raw.Control(func(fd uintptr) { at, err = unix.Getsockname(int(fd)) }); failed != nil || err != nil {
+		return errors.Join(failed, os.NewSyscallError("getsockname", err))
 	}
-	for _, o := range needed {
-		if err := unix.SetsockoptInt(fd, o[0], o[1], 1); err != nil {
-			return os.NewSyscallError("setsockopt", err)
-		}
-	}
-	// Without these, which are younger than Linux 4.18 and 5.0, it is slower.
-	_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
-	s.gso.Store(unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_SEGMENT, 0) == nil)
-	name := datagram.NameOf(at)
-	if err := name.Bind(fd); err != nil {
-		return os.NewSyscallError("bind", err)
-	}
-	bound, err := unix.Getsockname(fd)
-	if err != nil {
-		return os.NewSyscallError("getsockname", err)
-	}
-	switch is := bound.(type) {
+	switch is := at.(type) {
 	case *unix.SockaddrInet4:
 		s.port = uint16(is.Port)
 	case *unix.SockaddrInet6:
 		s.port = uint16(is.Port)
 	}
-	s.raw, err = s.file.SyscallConn()
-	return err
+	return nil
 }
 
 // Close implements conn.Bind.
