@@ -92,4 +92,7 @@ func TestPacketsThatAreDroppedAtOnceDoNotCount(t *testing.T) {
 	if n := k.count(bufs); n != 1 {
 		t.Errorf("%d packets were dropped", n)
 	}
+	if k.first != (kept{}).first {
+		t.Error("buffers are kept until the next packets come")
+	}
 }

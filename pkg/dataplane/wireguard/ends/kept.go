@@ -18,12 +18,13 @@ func (k *kept) note(bufs [][]byte) {
 	k.n = len(bufs)
 }
 
-// count returns how many of the packets the device has dropped at once.
+// count returns how many of the packets the device has dropped at once, and forgets all.
 func (k *kept) count(bufs [][]byte) (dropped int) {
 	for i := range min(k.n, len(bufs)) {
 		if &bufs[i][0] == k.first[i] {
 			dropped++
 		}
 	}
+	clear(k.first[:k.n])
 	return dropped
 }

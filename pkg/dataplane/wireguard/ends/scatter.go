@@ -40,12 +40,14 @@ func newScatter(lead int) scatter { return scatter{lead: lead, size: 1500, count
 
 // lay prepares the vectors for a read to bufs, where packets begin at offset.
 func (s *scatter) lay(bufs [][]byte, offset int) []unix.Iovec {
+	before := s.laid
 	s.laid = max(1, min(s.count, len(bufs), mostSegments, maxPacket/s.size))
 	set(&s.vectors[0], bufs[0][offset-s.lead:offset+s.headers+s.size])
 	for i := 1; i < s.laid; i++ {
 		set(&s.vectors[i], bufs[i][offset+s.headers:offset+s.headers+s.size])
 	}
 	set(&s.vectors[s.laid], s.linear[s.placed():][:maxPacket])
+	clear(s.vectors[s.laid+1 : max(s.laid, before)+1])
 	return s.vectors[:s.laid+1]
 }
 

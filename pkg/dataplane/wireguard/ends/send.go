@@ -44,7 +44,7 @@ func (o *outgoing) send(k *socket, packets [][]byte, to *endpoint, from datagram
 	if err := k.raw.Write(o.flushing); err != nil {
 		o.err = net.ErrClosed
 	}
-	clear(o.vectors[:len(packets)]) // so that nothing keeps the packets
+	clear(o.vectors[:len(packets)])
 	return o.err
 }
 

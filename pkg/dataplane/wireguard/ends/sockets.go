@@ -170,6 +170,7 @@ func (s *sockets) SetMark(mark uint32) error {
 
 // Send implements conn.Bind.
 func (s *sockets) Send(bufs [][]byte, to conn.Endpoint) error {
+	defer release(bufs)
 	s.out.leave()
 	defer s.out.left(len(bufs))
 	e := to.(*endpoint)

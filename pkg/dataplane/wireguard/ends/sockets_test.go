@@ -118,7 +118,7 @@ func TestSocketsCarryAllSizes(t *testing.T) {
 				back := to
 				for range 60 {
 					packets := sameSizes(random, 1+random.IntN(conn.IdealBatchSize))
-					if err := a.Send(packets, to); err != nil {
+					if err := a.Send(slices.Clone(packets), to); err != nil {
 						t.Fatal(err)
 					}
 					for i, want := range packets {

@@ -175,6 +175,7 @@ func (t *tunDevice) distribute() {
 
 // Write implements tun.Device. It merges packets where it can.
 func (t *tunDevice) Write(bufs [][]byte, offset int) (int, error) {
+	defer release(bufs)
 	t.in.out(len(bufs))
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -205,6 +206,7 @@ func (t *tunDevice) deliver(v packet.VNet, parts [][]byte) {
 	case t.refused != 0:
 		t.failed = os.NewSyscallError("write", t.refused)
 	}
+	clear(t.vectors[:t.parts])
 }
 
 // write writes the packet in vectors, which a TUN device takes or refuses at once.

@@ -231,7 +231,7 @@ func TestTUNWritesLargePackets(t *testing.T) {
 	for _, p := range slices.Concat(segments, single, [][]byte{broken, nil}) {
 		bufs = append(bufs, append(make([]byte, offset), p...))
 	}
-	if n, err := d.Write(bufs, offset); n != len(bufs) || err != nil {
+	if n, err := d.Write(slices.Clone(bufs), offset); n != len(bufs) || err != nil {
 		t.Fatal(n, err)
 	}
 	var got [][]byte
@@ -245,7 +245,7 @@ func TestTUNWritesLargePackets(t *testing.T) {
 	}
 	same(t, got, slices.Concat(segments, single))
 	d.File().Close()
-	if _, err := d.Write(bufs, offset); err == nil {
+	if _, err := d.Write(slices.Clone(bufs), offset); err == nil {
 		t.Error("a closed device takes packets")
 	}
 	if _, err := d.Read(bufs, make([]int, len(bufs)), offset); err != os.ErrClosed {
