@@ -1,32 +1,51 @@
 package ends
 
 import (
+	"encoding/binary"
 	"sync"
 	"time"
+
+	"golang.zx2c4.com/wireguard/conn"
+	"golang.zx2c4.com/wireguard/device"
 )
 
 const (
 	// mostInside is how many packets of one direction are between its ends when it reads no more
-	// for a moment. Each takes a buffer of 64 KiB. More packets wait in the kernel, for less.
+	// for a while. Each takes a buffer of 64 KiB. More packets wait in the kernel, for less.
 	mostInside = 256
-	// lostTime is the shortest time for which a packet counts. It stops counting after at most
-	// twice that: it may have been dropped, as one to a peer without a session is.
-	lostTime = 2 * time.Millisecond
+	// leastPatience and mostPatience limit the time after which packets are given up.
+	leastPatience = 2 * time.Millisecond
+	mostPatience  = 64 * time.Millisecond
+	// calm is the time without an error after which patience gets shorter.
+	calm = 10 * time.Second
+	// freed is the most by which a number may exceed that of the last packet, after numbers were freed.
+	freed = 2 * conn.IdealBatchSize
+	// numberAt is where a buffer has the number of its packet, behind what any packet needs.
+	numberAt = device.MaxMessageSize - 8
 )
 
-// flow counts the packets of one direction that are between its ends.
+// flow counts the packets of one direction that are between its ends. It numbers what comes in. When a
+// packet leaves, all with lower numbers have left or were dropped, or soon will be: the device keeps
+// the order of each peer's packets. If none leaves for a time, as those to a peer without a session,
+// all are given up. The time is longer after it was too short, as when other programs have the
+// processors.
 type flow struct {
-	mu     sync.Mutex
-	inside int
-	// The packets that came in since a time, and in the lostTime before it. Others no longer
-	// count, unless some wait to leave.
-	since         time.Time
-	recent, older int
-	leaving       int // batches that wait for the socket
-	freed         chan struct{}
+	mu       sync.Mutex
+	came     uint64 // the number of the last packet that came in
+	gone     uint64 // the highest number that left or was given up
+	left     uint64 // the highest number that left
+	lost     uint64 // the highest number that was given up
+	since    time.Time
+	leaving  int // batches that are about to leave
+	patience time.Duration
+	judged   bool      // whether giving up was wrong the last time
+	changed  time.Time // when patience was
+	room     chan struct{}
 }
 
-func newFlow() *flow { return &flow{since: time.Now(), freed: make(chan struct{}, 1)} }
+func newFlow() *flow {
+	return &flow{patience: leastPatience, changed: time.Now(), judged: true, room: make(chan struct{}, 1)}
+}
 
 // wait waits until packets may come in.
 func (f *flow) wait() {
@@ -38,80 +57,109 @@ func (f *flow) wait() {
 		}
 		timer := time.NewTimer(left)
 		select {
-		case <-f.freed:
+		case <-f.room:
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
 }
 
-// full returns 0, or how long no packets may come in if none come out.
+// full returns 0, or how long no packets may come in if none leave.
 func (f *flow) full() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := time.Now()
-	f.forget(now)
-	if f.inside < mostInside {
+	if f.came-f.gone < mostInside {
 		return 0
 	}
-	return max(1, lostTime-now.Sub(f.since))
-}
-
-// forget forgets the packets that no longer count.
-func (f *flow) forget(now time.Time) {
-	age := now.Sub(f.since)
-	switch {
-	case f.leaving > 0:
+	now := time.Now()
+	if f.leaving > 0 {
 		f.since = now
-		return
-	case age < lostTime:
-		return
 	}
-	f.older, f.recent, f.since = f.recent, 0, now
-	if age >= 2*lostTime {
-		f.older = 0
+	if left := f.patience - now.Sub(f.since); left > 0 {
+		return left
 	}
-	f.inside = min(f.inside, f.older)
+	f.giveUp(now)
+	return 0
 }
 
-// in is called when packets have come in.
-func (f *flow) in(n int) {
+// giveUp gives up all packets.
+func (f *flow) giveUp(now time.Time) {
+	f.gone, f.lost, f.judged, f.since = f.came, f.came, false, now
+	if now.Sub(f.changed) >= calm {
+		f.patience, f.changed = max(f.patience/2, leastPatience), now
+	}
+}
+
+// in is called when packets have come in. Each is in a buffer, from offset.
+func (f *flow) in(bufs [][]byte, sizes []int, offset int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.forget(time.Now())
-	f.inside += n
-	f.recent += n
+	for i, b := range bufs {
+		f.came++
+		if len(b) == device.MaxMessageSize && offset+sizes[i] <= numberAt {
+			binary.NativeEndian.PutUint64(b[numberAt:], f.came)
+		}
+	}
+	f.since = time.Now()
 }
 
-// leave is called before packets go out in a way that may block, and left after it.
+// dropped is called when the device has dropped some of the packets that came in last. It frees their
+// numbers for others.
+func (f *flow) dropped(n int) {
+	if n == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.came -= uint64(n)
+	f.gone = min(f.gone, f.came)
+}
+
+// leave is called before packets leave, which may block, and done after it.
 func (f *flow) leave() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.leaving++
 }
 
-// left is like out, after leave.
-func (f *flow) left(n int) {
-	f.mu.Lock()
-	f.leaving--
-	f.mu.Unlock()
-	f.out(n)
-}
-
-// out is called when packets have gone out, or were dropped. Handshakes and keepalives go out
-// without having come in.
-func (f *flow) out(n int) {
+func (f *flow) done(bufs [][]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	full := f.inside >= mostInside
-	if f.inside = max(0, f.inside-n); full && f.inside < mostInside {
+	f.leaving--
+	f.since = time.Now()
+	number := uint64(0)
+	if len(bufs) > 0 {
+		number = numberOf(bufs[len(bufs)-1])
+	}
+	if number > f.came+freed {
+		return // a keepalive, in a buffer that the other direction has used
+	}
+	number = min(number, f.came)
+	if number > f.left && number <= f.lost && !f.judged {
+		f.judged, f.patience, f.changed = true, min(2*f.patience, mostPatience), f.since
+	}
+	f.left = max(f.left, number)
+	if number <= f.gone {
+		return
+	}
+	full := f.came-f.gone >= mostInside
+	f.gone = number
+	if full && f.came-f.gone < mostInside {
 		f.wake()
 	}
 }
 
+// numberOf returns the number of the packet in a buffer, or 0 for what the device made itself.
+func numberOf(b []byte) uint64 {
+	if cap(b) != device.MaxMessageSize || len(b) > numberAt {
+		return 0
+	}
+	return binary.NativeEndian.Uint64(b[numberAt:cap(b)])
+}
+
 func (f *flow) wake() {
 	select {
-	case f.freed <- struct{}{}:
+	case f.room <- struct{}{}:
 	default:
 	}
 }

@@ -50,13 +50,13 @@ func newIncoming(k *socket, in *flow, r *routes) *incoming {
 
 // receive implements conn.ReceiveFunc. It receives all packets that are there and fit.
 func (r *incoming) receive(bufs [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
-	r.in.out(r.kept.count(bufs))
+	r.in.dropped(r.kept.count(bufs))
 	r.in.wait()
 	r.bufs, r.sizes, r.eps, r.n, r.err = bufs, sizes, eps, 0, nil
 	if err := r.socket.raw.Read(r.reading); err != nil {
 		return 0, net.ErrClosed
 	}
-	r.in.in(r.n)
+	r.in.in(bufs[:r.n], sizes, 0)
 	if r.kept.note(bufs[:r.n]); r.n > 0 {
 		return r.n, nil // an error comes again
 	}

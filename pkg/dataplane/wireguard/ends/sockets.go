@@ -172,7 +172,7 @@ func (s *sockets) SetMark(mark uint32) error {
 func (s *sockets) Send(bufs [][]byte, to conn.Endpoint) error {
 	defer release(bufs)
 	s.out.leave()
-	defer s.out.left(len(bufs))
+	defer s.out.done(bufs)
 	e := to.(*endpoint)
 	family := 0
 	if !e.name.Is4() {
