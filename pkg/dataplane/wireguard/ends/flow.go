@@ -126,7 +126,6 @@ func (f *flow) done(bufs [][]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.leaving--
-	f.since = time.Now()
 	number := uint64(0)
 	if len(bufs) > 0 {
 		number = numberOf(bufs[len(bufs)-1])
@@ -134,16 +133,17 @@ func (f *flow) done(bufs [][]byte) {
 	if number > f.came+freed {
 		return // a keepalive, in a buffer that the other direction has used
 	}
+	now := time.Now()
 	number = min(number, f.came)
 	if number > f.left && number <= f.lost && !f.judged {
-		f.judged, f.patience, f.changed = true, min(2*f.patience, mostPatience), f.since
+		f.judged, f.patience, f.changed = true, min(2*f.patience, mostPatience), now
 	}
 	f.left = max(f.left, number)
 	if number <= f.gone {
 		return
 	}
 	full := f.came-f.gone >= mostInside
-	f.gone = number
+	f.gone, f.since = number, now
 	if full && f.came-f.gone < mostInside {
 		f.wake()
 	}

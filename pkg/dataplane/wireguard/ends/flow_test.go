@@ -87,6 +87,16 @@ func TestLostPacketsStopNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {
 				f, began := newFlow(), time.Now()
+				go func() { // handshakes, which prove nothing
+					for {
+						select {
+						case <-t.Context().Done():
+							return
+						case <-time.After(leastPatience / 4):
+							f.send([][]byte{make([]byte, 148)})
+						}
+					}
+				}()
 				const batches = 1000
 				for range batches {
 					f.wait()
