@@ -57,6 +57,9 @@ func writeSysctl(s netstate.Sysctl) error {
 	if err = setSysctl(s, sysctls, hostSysctls); notAllowed(err) {
 		return fmt.Errorf("%w; it is %s: set it on the host with «sysctl -w %s=%s»", err, is, s.Path, s.Value)
 	}
+	if err == nil && s.Path == forwardingOfAll {
+		err = spreadForwarding(s.Value)
+	}
 	return err
 }
 
