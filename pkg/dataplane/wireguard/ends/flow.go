@@ -3,9 +3,9 @@ package ends
 import (
 	"encoding/binary"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.zx2c4.com/wireguard/conn"
 	"golang.zx2c4.com/wireguard/device"
 )
 
@@ -13,38 +13,49 @@ const (
 	// mostInside is how many packets of one direction are between its ends when it reads no more
 	// for a while. Each takes a buffer of 64 KiB. More packets wait in the kernel, for less.
 	mostInside = 256
-	// leastPatience and mostPatience limit the time after which packets are given up.
+	// span is how many of the last numbers may be of packets inside.
+	span = 1 << 14
+	// leastPatience and mostPatience limit the shortest time after which a packet is given up.
 	leastPatience = 2 * time.Millisecond
-	mostPatience  = 64 * time.Millisecond
+	mostPatience  = 16 * time.Millisecond
 	// calm is the time without an error after which patience gets shorter.
-	calm = 10 * time.Second
-	// freed is the most by which a number may exceed that of the last packet, after numbers were freed.
-	freed = 2 * conn.IdealBatchSize
+	calm = time.Second
 	// numberAt is where a buffer has the number of its packet, behind what any packet needs.
 	numberAt = device.MaxMessageSize - 8
+	// idAt is the lowest bit of the flow's own number there.
+	idAt = 48
 )
 
-// flow counts the packets of one direction that are between its ends. It numbers what comes in. When a
-// packet leaves, all with lower numbers have left or were dropped, or soon will be: the device keeps
-// the order of each peer's packets. If none leaves for a time, as those to a peer without a session,
-// all are given up. The time is longer after it was too short, as when other programs have the
-// processors.
+// flows counts the flows of this process.
+var flows atomic.Uint64
+
+// flow counts the packets of one direction that are between its ends. The device does not say which
+// packets it drops, as those to a peer without a session. So packets are numbered, and time is divided
+// into periods. Those that came before a period are given up after it if packets have left in it, but
+// only with higher numbers, or none at all: the device keeps the order of each peer's packets. If one
+// leaves after all, it was only slow, because other programs had the processors, and periods become
+// longer.
 type flow struct {
-	mu       sync.Mutex
-	came     uint64 // the number of the last packet that came in
-	gone     uint64 // the highest number that left or was given up
-	left     uint64 // the highest number that left
-	lost     uint64 // the highest number that was given up
-	since    time.Time
-	leaving  int // batches that are about to leave
+	id     uint64
+	mu     sync.Mutex
+	inside int
+	is     [span]bool // inside, by number
+	came   uint64     // the number of the last packet that came in
+	floor  uint64     // the highest number that was given up
+
+	began    time.Time // of the period
+	before   uint64    // the last number before the period
+	lowest   uint64    // the lowest number that left in the period, or 0
+	leaving  int       // batches with packets that are about to leave
 	patience time.Duration
-	judged   bool      // whether giving up was wrong the last time
-	changed  time.Time // when patience was
+	changed  time.Time // when patience has changed
+	lost     uint64    // the highest number given up at the end of a period, and not yet seen to leave
 	room     chan struct{}
 }
 
 func newFlow() *flow {
-	return &flow{patience: leastPatience, changed: time.Now(), judged: true, room: make(chan struct{}, 1)}
+	now := time.Now()
+	return &flow{id: flows.Add(1) & 0xffff, began: now, patience: leastPatience, changed: now, room: make(chan struct{}, 1)}
 }
 
 // wait waits until packets may come in.
@@ -68,93 +79,139 @@ func (f *flow) wait() {
 func (f *flow) full() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.came-f.gone < mostInside {
+	now := time.Now()
+	if now.Sub(f.began) >= f.patience {
+		f.turn(now)
+	}
+	if f.inside < mostInside {
 		return 0
 	}
-	now := time.Now()
-	if f.leaving > 0 {
-		f.since = now
-	}
-	if left := f.patience - now.Sub(f.since); left > 0 {
-		return left
-	}
-	f.giveUp(now)
-	return 0
+	return f.patience - now.Sub(f.began)
 }
 
-// giveUp gives up all packets.
-func (f *flow) giveUp(now time.Time) {
-	f.gone, f.lost, f.judged, f.since = f.came, f.came, false, now
-	if now.Sub(f.changed) >= calm {
-		f.patience, f.changed = max(f.patience/2, leastPatience), now
+// turn ends a period, and begins the next one.
+func (f *flow) turn(now time.Time) {
+	lost := f.before
+	switch {
+	case f.lowest > 0:
+		lost = min(lost, f.lowest-1)
+	case f.leaving > 0: // they wait for the socket
+		lost = 0
 	}
+	if f.giveUp(lost) {
+		f.lost = lost
+		if now.Sub(f.changed) >= calm {
+			f.patience, f.changed = max(f.patience/2, leastPatience), now
+		}
+	}
+	f.began, f.before, f.lowest = now, f.came, 0
+}
+
+// giveUp gives up the packets up to a number, and reports whether there were any.
+func (f *flow) giveUp(last uint64) bool {
+	before := f.inside
+	for ; f.floor < last; f.floor++ {
+		f.take(f.floor + 1)
+	}
+	return f.inside < before
+}
+
+// take takes a packet out, and reports whether it was inside.
+func (f *flow) take(number uint64) bool {
+	is := &f.is[number%span]
+	if number <= f.floor || number > f.came || !*is {
+		return false
+	}
+	*is = false
+	f.inside--
+	return true
 }
 
 // in is called when packets have come in. Each is in a buffer, from offset.
-func (f *flow) in(bufs [][]byte, sizes []int, offset int) {
+func (f *flow) in(bufs [][]byte, sizes []int, offset int, counts func([]byte) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, b := range bufs {
-		f.came++
-		if len(b) == device.MaxMessageSize && offset+sizes[i] <= numberAt {
-			binary.NativeEndian.PutUint64(b[numberAt:], f.came)
+		if len(b) != device.MaxMessageSize || offset+sizes[i] > numberAt || !counts(b[offset:]) {
+			continue
 		}
+		f.came++
+		if f.came > span {
+			f.giveUp(f.came - span)
+		}
+		f.is[f.came%span] = true
+		f.inside++
+		binary.NativeEndian.PutUint64(b[numberAt:], f.id<<idAt|f.came)
 	}
-	f.since = time.Now()
 }
 
-// dropped is called when the device has dropped some of the packets that came in last. It frees their
-// numbers for others.
-func (f *flow) dropped(n int) {
-	if n == 0 {
-		return
-	}
+func always([]byte) bool { return true }
+
+// back is called with buffers that the device offers. Those with numbers had packets that it has
+// dropped.
+func (f *flow) back(bufs [][]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.came -= uint64(n)
-	f.gone = min(f.gone, f.came)
+	for _, b := range bufs {
+		f.take(f.forget(b))
+	}
 }
 
 // leave is called before packets leave, which may block, and done after it.
-func (f *flow) leave() {
+func (f *flow) leave(bufs [][]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leaving++
+	if f.numbered(bufs) {
+		f.leaving++
+	}
 }
 
 func (f *flow) done(bufs [][]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leaving--
-	number := uint64(0)
-	if len(bufs) > 0 {
-		number = numberOf(bufs[len(bufs)-1])
+	if f.numbered(bufs) {
+		f.leaving--
 	}
-	if number > f.came+freed {
-		return // a keepalive, in a buffer that the other direction has used
+	full := f.inside >= mostInside
+	for _, b := range bufs {
+		number := f.forget(b)
+		if f.take(number) && (f.lowest == 0 || number < f.lowest) {
+			f.lowest = number
+		}
+		if number > 0 && number <= f.lost {
+			f.lost, f.patience, f.changed = 0, min(2*f.patience, mostPatience), time.Now()
+		}
 	}
-	now := time.Now()
-	number = min(number, f.came)
-	if number > f.left && number <= f.lost && !f.judged {
-		f.judged, f.patience, f.changed = true, min(2*f.patience, mostPatience), now
-	}
-	f.left = max(f.left, number)
-	if number <= f.gone {
-		return
-	}
-	full := f.came-f.gone >= mostInside
-	f.gone, f.since = number, now
-	if full && f.came-f.gone < mostInside {
+	if full && f.inside < mostInside {
 		f.wake()
 	}
 }
 
-// numberOf returns the number of the packet in a buffer, or 0 for what the device made itself.
-func numberOf(b []byte) uint64 {
-	if cap(b) != device.MaxMessageSize || len(b) > numberAt {
+// numbered reports whether packets have come in, and were not made by the device: a handshake, or a
+// keepalive.
+func (f *flow) numbered(bufs [][]byte) bool {
+	return len(bufs) > 0 && f.number(bufs[len(bufs)-1]) > 0
+}
+
+// number returns the number in a buffer, or 0 if this flow has put none there.
+func (f *flow) number(b []byte) uint64 {
+	if cap(b) != device.MaxMessageSize {
 		return 0
 	}
-	return binary.NativeEndian.Uint64(b[numberAt:cap(b)])
+	n := binary.NativeEndian.Uint64(b[numberAt:cap(b)])
+	if n>>idAt != f.id {
+		return 0
+	}
+	return n & (1<<idAt - 1)
+}
+
+// forget returns the number in a buffer, and removes it.
+func (f *flow) forget(b []byte) uint64 {
+	n := f.number(b)
+	if n > 0 {
+		clear(b[numberAt:cap(b)])
+	}
+	return n
 }
 
 func (f *flow) wake() {

@@ -14,21 +14,21 @@ import (
 
 // read lets packets in, and returns their buffers.
 func (f *flow) read(n int) [][]byte {
-	bufs, sizes := make([][]byte, n), make([]int, n)
+	bufs := make([][]byte, n)
 	for i := range bufs {
 		bufs[i] = make([]byte, device.MaxMessageSize)
 	}
-	f.in(bufs, sizes, offset)
+	f.in(bufs, make([]int, n), offset, always)
 	return bufs
 }
 
 // send lets packets out.
 func (f *flow) send(bufs [][]byte) {
-	f.leave()
 	packets := make([][]byte, len(bufs))
 	for i, b := range bufs {
 		packets[i] = b[:100]
 	}
+	f.leave(packets)
 	f.done(packets)
 }
 
@@ -44,21 +44,18 @@ func (f *flow) waiting(readers int) chan bool {
 	return through
 }
 
-// TestFullFlowWaits until packets leave. Those that came before them no longer count.
+// TestFullFlowWaits until packets leave, of those that came in.
 func TestFullFlowWaits(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
-		f := newFlow()
+		f, other := newFlow(), newFlow()
 		f.send([][]byte{make([]byte, 148)}) // a handshake
 		first := f.read(mostInside - 1)
 		f.wait()
 		f.read(1)
-		through := f.waiting(2)
-		synctest.Wait()
-		if len(through) != 0 {
-			t.Fatal("a reader did not wait")
-		}
+		began, through := time.Now(), f.waiting(2)
 		f.send([][]byte{make([]byte, 148)})
 		f.send([][]byte{make([]byte, device.MaxMessageSize)}) // a keepalive
+		f.send(other.read(1))                                 // one in a buffer of the other direction
 		f.send(nil)
 		synctest.Wait()
 		if len(through) != 0 {
@@ -66,19 +63,29 @@ func TestFullFlowWaits(t *testing.T) {
 		}
 		f.send(first[9:10])
 		synctest.Wait()
-		if len(through) != 2 {
+		if len(through) != 2 || !time.Now().Equal(began) {
 			t.Fatalf("%d of 2 readers go on", len(through))
 		}
-		f.read(9)
-		f.wait()
-		f.read(1)
-		through = f.waiting(1)
-		synctest.Wait()
-		if len(through) != 0 {
-			t.Error("packets count no longer, though none before them has left")
+		f.send(first[9:10])
+		if f.read(1); f.inside != mostInside {
+			t.Errorf("%d packets are inside: one left twice", f.inside)
 		}
-		<-through
 	})
+}
+
+// TestReusedBuffersDoNotCount: the device has dropped what was in them.
+func TestReusedBuffersDoNotCount(t *testing.T) {
+	f, other := newFlow(), newFlow()
+	bufs := f.read(mostInside)
+	f.back(bufs[5:8])
+	f.back(bufs[7:9])
+	f.back(other.read(3))
+	handshake := make([]byte, device.MaxMessageSize)
+	handshake[0] = device.MessageInitiationType
+	f.in([][]byte{handshake}, []int{148}, 0, transports)
+	if f.inside != mostInside-4 {
+		t.Errorf("%d packets are inside", f.inside)
+	}
 }
 
 // TestLostPacketsStopNothing: a flood to a peer without a session leaves room for the others.
@@ -105,10 +112,8 @@ func TestLostPacketsStopNothing(t *testing.T) {
 						f.send(bufs[3:4])
 					}
 				}
-				longest := time.Duration(0)
-				if alone { // the first packets of a flood fill the flow
-					longest = batches * conn.IdealBatchSize / mostInside * leastPatience
-				}
+				// Each is given up after one period to two.
+				longest := (batches*conn.IdealBatchSize/mostInside + 1) * 2 * leastPatience
 				if spent := time.Since(began); spent > longest {
 					t.Errorf("the reader waited for %v", spent)
 				}
@@ -121,29 +126,25 @@ func TestLostPacketsStopNothing(t *testing.T) {
 func TestPatienceLearns(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		f := newFlow()
-		waits := func(want time.Duration) {
-			t.Helper()
-			began := time.Now()
-			if f.wait(); time.Since(began) != want {
-				t.Errorf("the reader waited for %v, not %v", time.Since(began), want)
+		for want := leastPatience; want < 4*mostPatience; want *= 2 {
+			if is := min(want, mostPatience); f.patience != is {
+				t.Fatalf("patience is %v, not %v", f.patience, is)
 			}
-		}
-		for want := leastPatience; want < 3*mostPatience; want *= 2 {
-			bufs := f.read(mostInside)
-			waits(min(want, mostPatience))
+			began, bufs := time.Now(), f.read(mostInside)
+			if f.wait(); time.Since(began) < f.patience || time.Since(began) > 2*f.patience {
+				t.Errorf("the reader waited for %v with %v", time.Since(began), f.patience)
+			}
 			f.send(bufs[:100])
 			f.send(bufs[100:]) // once is enough
 		}
-		f.read(mostInside)
-		waits(mostPatience)
-		<-time.After(calm)
-		for want := mostPatience; want > leastPatience/2; want /= 2 {
-			f.read(mostInside)
-			waits(want)
+		for want := mostPatience; want > leastPatience/4; want /= 2 {
+			if is := max(want, leastPatience); f.patience != is {
+				t.Fatalf("patience is %v, not %v", f.patience, is)
+			}
 			<-time.After(calm)
+			f.read(mostInside)
+			f.wait()
 		}
-		f.read(mostInside)
-		waits(leastPatience)
 	})
 }
 
@@ -152,72 +153,68 @@ func TestFullFlowWaitsForTheSocket(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		f := newFlow()
 		bufs := f.read(mostInside)
-		f.leave()
+		f.leave(bufs[:1])
 		through := f.waiting(1)
 		<-time.After(time.Second)
 		if len(through) > 0 {
 			t.Fatal("the reader did not wait")
 		}
-		f.done(bufs[:1])
-		<-through
+		began := time.Now()
+		f.done([][]byte{bufs[0][:100]})
+		if <-through; !time.Now().Equal(began) {
+			t.Errorf("the reader waited for %v more", time.Since(began))
+		}
 	})
 }
 
 // TestFlowIsBounded: whatever the device drops, and in whatever order peers send, no more packets are
-// inside than a flow and two batches have.
+// inside than a flow and a batch have. Most are one peer's, whose packets leave last.
 func TestFlowIsBounded(t *testing.T) {
-	random := rand.New(rand.NewPCG(13, 14))
-	f := newFlow()
-	queues := make([][][]byte, 5) // of peers; the last has no session
-	inside := func() (n int) {
-		for _, q := range queues[:len(queues)-1] {
-			n += len(q)
+	bubbletest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(13, 14))
+		f := newFlow()
+		queues := make([][][]byte, 5) // of peers
+		var offered, pool, free [][]byte
+		for range 2 * mostInside {
+			free = append(free, make([]byte, device.MaxMessageSize))
 		}
-		return n
-	}
-	const most = mostInside + 2*conn.IdealBatchSize
-	dropped, turn := 0, 0
-	for range 2000 {
-		f.dropped(dropped)
-		dropped = 0
-		if f.came-f.gone < mostInside {
-			for _, b := range f.read(1 + random.IntN(conn.IdealBatchSize)) {
-				if random.IntN(10) == 0 {
-					dropped++ // to no peer
-				} else if i := random.IntN(len(queues)); i < len(queues)-1 {
-					queues[i] = append(queues[i], b)
+		inside, read, lost := 0, 0, 0
+		for step := range 20000 {
+			f.back(offered)
+			free, offered = append(free, offered...), nil
+			if f.full() == 0 {
+				bufs := free[:1+random.IntN(conn.IdealBatchSize)]
+				free = free[len(bufs):]
+				f.in(bufs, make([]int, len(bufs)), offset, always)
+				for _, b := range bufs {
+					switch i := random.IntN(20); {
+					case i == 0: // dropped at once
+						offered = append(offered, b)
+					case i == 1: // dropped later, with its buffer
+						lost++
+						free = append(free, make([]byte, device.MaxMessageSize))
+					case i == 2: // dropped later; another packet gets its buffer
+						pool = append(pool, b)
+					default:
+						i = max(0, i-20+len(queues)) // mostly the first
+						queues[i] = append(queues[i], b)
+						inside++
+					}
 				}
 			}
+			if read = max(read, inside); inside > mostInside+conn.IdealBatchSize {
+				t.Fatalf("%d packets are inside in step %d", inside, step)
+			}
+			peer := random.IntN(len(queues))
+			n := min(len(queues[peer]), 1+random.IntN(conn.IdealBatchSize/4))
+			f.send(queues[peer][:n])
+			free = append(free, queues[peer][:n]...)
+			queues[peer], inside = queues[peer][n:], inside-n
+			offered, pool = append(offered, pool...), nil
+			<-time.After(10 * time.Microsecond)
 		}
-		if n := inside(); n > most {
-			t.Fatalf("%d packets are inside", n)
+		if f.came < 100000 || read < mostInside/2 || lost == 0 {
+			t.Errorf("%d packets came in, %d at once, and %d were lost", f.came, read, lost)
 		}
-		for range random.IntN(4) {
-			turn = (turn + 1) % (len(queues) - 1)
-			q := &queues[turn]
-			n := min(len(*q), conn.IdealBatchSize)
-			f.send((*q)[:n])
-			*q = (*q)[n:]
-		}
-	}
-	if f.lost != 0 {
-		t.Error("packets were given up")
-	}
-}
-
-// TestPacketsThatAreDroppedAtOnceDoNotCount: the device keeps their buffers.
-func TestPacketsThatAreDroppedAtOnceDoNotCount(t *testing.T) {
-	var k kept
-	bufs := [][]byte{make([]byte, 1), make([]byte, 1), make([]byte, 1)}
-	if k.count(bufs) != 0 {
-		t.Error("there were packets before the first read")
-	}
-	k.note(bufs[:2])
-	bufs[0] = make([]byte, 1)
-	if n := k.count(bufs); n != 1 {
-		t.Errorf("%d packets were dropped", n)
-	}
-	if k.first != (kept{}).first {
-		t.Error("buffers are kept until the next packets come")
-	}
+	})
 }

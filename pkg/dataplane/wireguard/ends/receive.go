@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.zx2c4.com/wireguard/conn"
+	"golang.zx2c4.com/wireguard/device"
 
 	"github.com/tulle-net/tulle/pkg/dataplane/datagram"
 )
@@ -23,7 +24,6 @@ type incoming struct {
 	known   map[origin]*endpoint
 	last    origin
 	sender  *endpoint // of last
-	kept    kept
 
 	// What receive was called with, and has received.
 	bufs  [][]byte
@@ -50,18 +50,21 @@ func newIncoming(k *socket, in *flow, r *routes) *incoming {
 
 // receive implements conn.ReceiveFunc. It receives all packets that are there and fit.
 func (r *incoming) receive(bufs [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
-	r.in.dropped(r.kept.count(bufs))
+	r.in.back(bufs[:r.n])
 	r.in.wait()
 	r.bufs, r.sizes, r.eps, r.n, r.err = bufs, sizes, eps, 0, nil
 	if err := r.socket.raw.Read(r.reading); err != nil {
 		return 0, net.ErrClosed
 	}
-	r.in.in(bufs[:r.n], sizes, 0)
-	if r.kept.note(bufs[:r.n]); r.n > 0 {
+	if r.in.in(bufs[:r.n], sizes, 0, transports); r.n > 0 {
 		return r.n, nil // an error comes again
 	}
 	return 0, r.err
 }
+
+// transports reports whether a message carries a packet. Others, as handshakes, wait in a short queue of
+// the device, whoever sends them.
+func transports(message []byte) bool { return message[0] == device.MessageTransportType }
 
 func (r *incoming) read(fd uintptr) bool {
 	m := &r.message[0]

@@ -62,8 +62,16 @@ func TestNothingKeepsWhatHasMoved(t *testing.T) {
 	})
 }
 
-// TestReadingKeepsNoBuffers: neither that of packets, which the device takes, nor that of more packets
-// than come later.
+// TestPacketsMayOutgrowTheirBuffers when they are encrypted.
+func TestPacketsMayOutgrowTheirBuffers(t *testing.T) {
+	bufs := [][]byte{make([]byte, maxPacket+1000)}
+	release(bufs)
+	if len(bufs[0]) != maxPacket {
+		t.Errorf("%d bytes are left", len(bufs[0]))
+	}
+}
+
+// TestReadingKeepsNoBuffers that an earlier read had prepared, and the last one not.
 func TestReadingKeepsNoBuffers(t *testing.T) {
 	s := newScatter(0)
 	s.count = 40

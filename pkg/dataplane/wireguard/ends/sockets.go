@@ -171,7 +171,7 @@ func (s *sockets) SetMark(mark uint32) error {
 // Send implements conn.Bind.
 func (s *sockets) Send(bufs [][]byte, to conn.Endpoint) error {
 	defer release(bufs)
-	s.out.leave()
+	s.out.leave(bufs)
 	defer s.out.done(bufs)
 	e := to.(*endpoint)
 	family := 0

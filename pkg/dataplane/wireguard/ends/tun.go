@@ -33,7 +33,6 @@ type tunDevice struct {
 	offset int
 	n      int
 	err    error
-	kept   kept
 
 	mu      sync.Mutex // for writes
 	merger  *packet.Merger
@@ -75,7 +74,7 @@ func (t *tunDevice) BatchSize() int { return conn.IdealBatchSize }
 
 // Read implements tun.Device. It reads all packets that are there and fit.
 func (t *tunDevice) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
-	t.out.dropped(t.kept.count(bufs))
+	t.out.back(bufs[:t.n])
 	t.out.wait()
 	t.bufs, t.sizes, t.offset, t.n, t.err = bufs, sizes, offset, 0, nil
 	if t.split.More() {
@@ -83,8 +82,7 @@ func (t *tunDevice) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
 	} else if err := t.raw.Read(t.reading); err != nil {
 		return 0, os.ErrClosed
 	}
-	t.out.in(bufs[:t.n], sizes, offset)
-	t.kept.note(bufs[:t.n])
+	t.out.in(bufs[:t.n], sizes, offset, always)
 	return t.n, t.err
 }
 
@@ -176,7 +174,7 @@ func (t *tunDevice) distribute() {
 // Write implements tun.Device. It merges packets where it can.
 func (t *tunDevice) Write(bufs [][]byte, offset int) (int, error) {
 	defer release(bufs)
-	t.in.leave()
+	t.in.leave(bufs)
 	defer t.in.done(bufs)
 	t.mu.Lock()
 	defer t.mu.Unlock()
