@@ -62,8 +62,8 @@ func (r *incoming) receive(bufs [][]byte, sizes []int, eps []conn.Endpoint) (int
 	return 0, r.err
 }
 
-// transports reports whether a message carries a packet. Others, as handshakes, wait in a short queue of
-// the device, whoever sends them.
+// transports reports whether a message carries a packet. Handshakes wait in another queue of the device,
+// which drops those that do not fit.
 func transports(message []byte) bool { return message[0] == device.MessageTransportType }
 
 func (r *incoming) read(fd uintptr) bool {
