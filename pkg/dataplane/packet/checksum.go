@@ -5,10 +5,22 @@ import (
 	"math/bits"
 )
 
+// blockSize is how many bytes sumBlocks adds at once.
+const blockSize = 128
+
 // sum adds the bytes of b to an Internet checksum. The words are in little-endian order on
 // every processor, which only exchanges the bytes of the result. All parts of one checksum
 // but the last need an even length.
 func sum(b []byte, total uint64) uint64 {
+	if n := len(b) / blockSize; n > 0 && hasBlocks {
+		blocks, carry := bits.Add64(total, sumBlocks(&b[0], n), 0)
+		return sumWords(b[n*blockSize:], blocks+carry)
+	}
+	return sumWords(b, total)
+}
+
+// sumWords is sum for every processor.
+func sumWords(b []byte, total uint64) uint64 {
 	var carry uint64
 	for len(b) >= 64 {
 		total, carry = bits.Add64(total, binary.LittleEndian.Uint64(b), carry)
