@@ -185,10 +185,11 @@ func (r *receiver) deliver(v packet.VNet, parts [][]byte) {
 	}
 }
 
-// write writes the packet that is in out. A TUN device takes or refuses it at once.
+// write writes the packet that is in out, as datagram.Move does: a TUN device takes or
+// refuses it at once.
 func (r *receiver) write(fd uintptr) bool {
 	for {
-		_, _, errno := unix.Syscall(unix.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&r.out)), uintptr(r.parts))
+		_, _, errno := unix.RawSyscall(unix.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&r.out)), uintptr(r.parts))
 		if errno != unix.EINTR {
 			r.refused = errno
 			return true

@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	maxPacket  = 65535
-	sendBuffer = 4 * maxPacket
+	maxPacket = 65535
+	// sendBuffer has room for several of the largest packets. The parts of one, with a header
+	// each, are a bit more than a message holds: the more of them are sent at once, the fewer
+	// small messages are left over.
+	sendBuffer = 8 * maxPacket
 	// maxRead is how many packets are read before they are sent.
 	maxRead = 128
 )
@@ -68,13 +71,14 @@ func (s *sender) run() error {
 	}
 }
 
-// read reads all packets that are there and fit. It reports whether there are any.
+// read reads all packets that are there and fit, as datagram.Move does. It reports whether
+// there are any.
 func (s *sender) read(fd uintptr) bool {
 	for s.n < maxRead && sendBuffer-s.used >= maxPacket {
 		s.vectors[0].Base, s.vectors[1].Base = &s.vnet[0], &s.buffer[s.used]
 		s.vectors[0].SetLen(len(s.vnet))
 		s.vectors[1].SetLen(maxPacket)
-		n, _, errno := unix.Syscall(unix.SYS_READV, fd, uintptr(unsafe.Pointer(&s.vectors)), uintptr(len(s.vectors)))
+		n, _, errno := unix.RawSyscall(unix.SYS_READV, fd, uintptr(unsafe.Pointer(&s.vectors)), uintptr(len(s.vectors)))
 		switch {
 		case errno == unix.EAGAIN:
 			return s.n > 0
