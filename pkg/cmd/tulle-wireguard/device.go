@@ -22,6 +22,7 @@ import (
 // running is a device whose packets are moved, and which is configured by its sockets.
 type running struct {
 	device  *device.Device
+	peers   *peers
 	sockets []net.Listener
 	accepts sync.WaitGroup
 	done    chan struct{} // closed when the device has ended
@@ -39,13 +40,14 @@ func start(s wireguardprocess.Settings) (*running, error) {
 		own.Close()
 		return nil, err
 	}
-	inner, sockets, err := joined(t)
+	known := newPeers()
+	inner, sockets, err := joined(t, known.drop)
 	if err != nil {
 		own.Close()
 		t.Close()
 		return nil, err
 	}
-	r := &running{device: device.NewDevice(inner, sockets, newLogger(s.Interface)), done: make(chan struct{})}
+	r := &running{device: device.NewDevice(inner, sockets, newLogger(s.Interface)), peers: known, done: make(chan struct{})}
 	if err := r.device.Up(); err != nil {
 		own.Close()
 		r.device.Close()
@@ -65,12 +67,12 @@ func start(s wireguardprocess.Settings) (*running, error) {
 }
 
 // joined returns both ends of the device.
-func joined(t tun.Device) (tun.Device, conn.Bind, error) {
+func joined(t tun.Device, drop func()) (tun.Device, conn.Bind, error) {
 	k, err := kernel.New("")
 	if err != nil {
 		return nil, nil, err
 	}
-	inner, sockets, err := ends.New(t, k)
+	inner, sockets, err := ends.New(t, k, drop)
 	if err != nil {
 		k.Close()
 	}
@@ -105,7 +107,7 @@ func (r *running) serve(l net.Listener) {
 			if err != nil {
 				return
 			}
-			go r.device.IpcHandle(c)
+			go r.device.IpcHandle(&client{Conn: c, device: r.device, peers: r.peers})
 		}
 	})
 }

@@ -13,6 +13,8 @@ const (
 	// mostInside is how many packets of one direction are between its ends when it reads no more
 	// for a while. Each takes a buffer of 64 KiB. More packets wait in the kernel, for less.
 	mostInside = 256
+	// mostKept is how many packets that were given up may still have a buffer.
+	mostKept = 512
 	// span is how many of the last numbers may be of packets inside.
 	span = 1 << 14
 	// leastPatience and mostPatience limit the shortest time after which a packet is given up.
@@ -34,14 +36,18 @@ var flows atomic.Uint64
 // into periods. Those that came before a period are given up after it if packets have left in it, but
 // only with higher numbers, or none at all: the device keeps the order of each peer's packets. If one
 // leaves after all, it was only slow, because other programs had the processors, and periods become
-// longer.
+// longer. Packets to a peer without a session wait inside for the session, up to 16,384 for each peer
+// and for up to 90 s. When too many of those that were given up may do so, the flow has them dropped.
 type flow struct {
-	id     uint64
-	mu     sync.Mutex
-	inside int
-	is     [span]bool // inside, by number
-	came   uint64     // the number of the last packet that came in
-	floor  uint64     // the highest number that was given up
+	id      uint64
+	drop    func() // drops packets that wait for sessions
+	mu      sync.Mutex
+	inside  int
+	is      [span]bool // inside, by number
+	came    uint64     // the number of the last packet that came in
+	floor   uint64     // the highest number that was given up
+	kept    int        // packets given up and not seen again, of those above dropped
+	dropped uint64     // the highest number given up before drop was called
 
 	began    time.Time // of the period
 	before   uint64    // the last number before the period
@@ -53,15 +59,18 @@ type flow struct {
 	room     chan struct{}
 }
 
-func newFlow() *flow {
+func newFlow(drop func()) *flow {
 	now := time.Now()
-	return &flow{id: flows.Add(1) & 0xffff, began: now, patience: leastPatience, changed: now, room: make(chan struct{}, 1)}
+	return &flow{id: flows.Add(1) & 0xffff, drop: drop, began: now, patience: leastPatience, changed: now, room: make(chan struct{}, 1)}
 }
 
 // wait waits until packets may come in.
 func (f *flow) wait() {
 	for {
-		left := f.full()
+		left, crowded := f.full()
+		if crowded {
+			f.drop()
+		}
 		if left == 0 {
 			f.wake() // another reader, if there is one
 			return
@@ -75,18 +84,22 @@ func (f *flow) wait() {
 	}
 }
 
-// full returns 0, or how long no packets may come in if none leave.
-func (f *flow) full() time.Duration {
+// full returns 0, or how long no packets may come in if none leave, and whether too many packets are
+// kept.
+func (f *flow) full() (left time.Duration, crowded bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	if now.Sub(f.began) >= f.patience {
 		f.turn(now)
 	}
-	if f.inside < mostInside {
-		return 0
+	if crowded = f.kept > mostKept; crowded {
+		f.kept, f.dropped = 0, f.floor
 	}
-	return f.patience - now.Sub(f.began)
+	if f.inside < mostInside {
+		return 0, crowded
+	}
+	return f.patience - now.Sub(f.began), crowded
 }
 
 // turn ends a period, and begins the next one.
@@ -113,6 +126,7 @@ func (f *flow) giveUp(last uint64) bool {
 	for ; f.floor < last; f.floor++ {
 		f.take(f.floor + 1)
 	}
+	f.kept += before - f.inside
 	return f.inside < before
 }
 
@@ -125,6 +139,15 @@ func (f *flow) take(number uint64) bool {
 	*is = false
 	f.inside--
 	return true
+}
+
+// again is called when a packet with a number leaves or is known to be dropped. It reports whether the
+// packet was inside.
+func (f *flow) again(number uint64) bool {
+	if number > f.dropped && number <= f.floor {
+		f.kept--
+	}
+	return f.take(number)
 }
 
 // in is called when packets have come in. Each is in a buffer, from offset.
@@ -153,7 +176,7 @@ func (f *flow) back(bufs [][]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, b := range bufs {
-		f.take(f.forget(b))
+		f.again(f.forget(b))
 	}
 }
 
@@ -175,7 +198,7 @@ func (f *flow) done(bufs [][]byte) {
 	full := f.inside >= mostInside
 	for _, b := range bufs {
 		number := f.forget(b)
-		if f.take(number) && (f.lowest == 0 || number < f.lowest) {
+		if f.again(number) && (f.lowest == 0 || number < f.lowest) {
 			f.lowest = number
 		}
 		if number > 0 && number <= f.lost {

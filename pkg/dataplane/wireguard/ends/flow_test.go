@@ -47,7 +47,7 @@ func (f *flow) waiting(readers int) chan bool {
 // TestFullFlowWaits until packets leave, of those that came in.
 func TestFullFlowWaits(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
-		f, other := newFlow(), newFlow()
+		f, other := newFlow(func() {}), newFlow(func() {})
 		f.send([][]byte{make([]byte, 148)}) // a handshake
 		first := f.read(mostInside - 1)
 		f.wait()
@@ -75,7 +75,7 @@ func TestFullFlowWaits(t *testing.T) {
 
 // TestReusedBuffersDoNotCount: the device has dropped what was in them.
 func TestReusedBuffersDoNotCount(t *testing.T) {
-	f, other := newFlow(), newFlow()
+	f, other := newFlow(func() {}), newFlow(func() {})
 	bufs := f.read(mostInside)
 	f.back(bufs[5:8])
 	f.back(bufs[7:9])
@@ -93,7 +93,7 @@ func TestLostPacketsStopNothing(t *testing.T) {
 	for name, alone := range map[string]bool{"alone": true, "with others": false} {
 		t.Run(name, func(t *testing.T) {
 			bubbletest.Test(t, func(t *testing.T) {
-				f, began := newFlow(), time.Now()
+				f, began := newFlow(func() {}), time.Now()
 				go func() { // handshakes, which prove nothing
 					for {
 						select {
@@ -125,7 +125,7 @@ func TestLostPacketsStopNothing(t *testing.T) {
 // TestPatienceLearns: packets that leave after they were given up were only slow.
 func TestPatienceLearns(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
-		f := newFlow()
+		f := newFlow(func() {})
 		for want := leastPatience; want < 4*mostPatience; want *= 2 {
 			if is := min(want, mostPatience); f.patience != is {
 				t.Fatalf("patience is %v, not %v", f.patience, is)
@@ -151,7 +151,7 @@ func TestPatienceLearns(t *testing.T) {
 // TestFullFlowWaitsForTheSocket: packets that wait for the socket are not lost.
 func TestFullFlowWaitsForTheSocket(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
-		f := newFlow()
+		f := newFlow(func() {})
 		bufs := f.read(mostInside)
 		f.leave(bufs[:1])
 		through := f.waiting(1)
@@ -172,7 +172,7 @@ func TestFullFlowWaitsForTheSocket(t *testing.T) {
 func TestFlowIsBounded(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(13, 14))
-		f := newFlow()
+		f := newFlow(func() {})
 		queues := make([][][]byte, 5) // of peers
 		var offered, pool, free [][]byte
 		for range 2 * mostInside {
@@ -182,7 +182,7 @@ func TestFlowIsBounded(t *testing.T) {
 		for step := range 20000 {
 			f.back(offered)
 			free, offered = append(free, offered...), nil
-			if f.full() == 0 {
+			if left, _ := f.full(); left == 0 {
 				bufs := free[:1+random.IntN(conn.IdealBatchSize)]
 				free = free[len(bufs):]
 				f.in(bufs, make([]int, len(bufs)), offset, always)
@@ -215,6 +215,46 @@ func TestFlowIsBounded(t *testing.T) {
 		}
 		if f.came < 100000 || read < mostInside/2 || lost == 0 {
 			t.Errorf("%d packets came in, %d at once, and %d were lost", f.came, read, lost)
+		}
+	})
+}
+
+// TestWaitingPacketsAreDropped: those to peers without a session, before they take too much memory.
+func TestWaitingPacketsAreDropped(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		var waiting, offered [][]byte
+		drops, most := 0, 0
+		f := newFlow(func() {
+			drops++
+			waiting, offered = nil, waiting[:len(waiting)/2] // the others are no longer used
+		})
+		for range 200 {
+			f.back(offered)
+			offered = nil
+			f.wait()
+			bufs := f.read(conn.IdealBatchSize)
+			f.send(bufs[:7])
+			waiting = append(waiting, bufs[7:]...)
+			most = max(most, len(waiting))
+		}
+		if limit := mostKept + 2*mostInside + 2*conn.IdealBatchSize; most > limit || drops < 200*conn.IdealBatchSize/limit/2 {
+			t.Errorf("%d packets waited, and were dropped %d times", most, drops)
+		}
+	})
+}
+
+// TestSlowPacketsAreNotDropped: they were given up, and leave or come back.
+func TestSlowPacketsAreNotDropped(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		f := newFlow(func() { t.Error("packets were dropped") })
+		for range 20 * mostKept / mostInside {
+			bufs := f.read(mostInside)
+			f.wait()
+			f.send(bufs[:100])
+			f.back(bufs[100:])
+		}
+		if f.kept != 0 {
+			t.Errorf("%d packets are kept", f.kept)
 		}
 	})
 }

@@ -53,7 +53,7 @@ func (h *host) start(peer *host) {
 		if err != nil {
 			return err
 		}
-		t, s, err := New(native, k)
+		t, s, err := New(native, k, func() {})
 		if err != nil {
 			return err
 		}

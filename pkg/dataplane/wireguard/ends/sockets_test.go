@@ -38,7 +38,7 @@ func openSockets(t *testing.T) *opened {
 	}
 	r := newRoutes(k)
 	t.Cleanup(r.close)
-	o := &opened{sockets: newSockets(newFlow(), newFlow(), r), received: make(chan received, 1<<16)}
+	o := &opened{sockets: newSockets(newFlow(func() {}), newFlow(func() {}), r), received: make(chan received, 1<<16)}
 	receive, port, err := o.Open(0)
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func newPipe(t testing.TB) (*tunDevice, *os.File) {
 	}
 	p := pipe{near: os.NewFile(uintptr(fds[0]), "near"), far: os.NewFile(uintptr(fds[1]), "far")}
 	t.Cleanup(func() { p.near.Close(); p.far.Close() })
-	d, err := newTUN(p, newFlow(), newFlow())
+	d, err := newTUN(p, newFlow(func() {}), newFlow(func() {}))
 	if err != nil {
 		t.Fatal(err)
 	}
