@@ -6,7 +6,7 @@ import (
 )
 
 // blockSize is how many bytes sumBlocks adds at once.
-const blockSize = 128
+const blockSize = 64
 
 // sum adds the bytes of b to an Internet checksum. The words are in little-endian order on
 // every processor, which only exchanges the bytes of the result. All parts of one checksum

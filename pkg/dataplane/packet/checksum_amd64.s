@@ -2,58 +2,57 @@
 
 // func sumBlocks(b *byte, blocks int) uint64
 //
-// Each lane of 64 bits adds up words in two ways: all of each, in Y0 to Y3, which overflows,
-// and the upper halves, in Y4 to Y7, which does not. From these follow the lower halves.
+// Each lane of 64 bits adds up words in two ways: all of each, in X0 to X3, which overflows,
+// and the upper halves, in X4 to X7, which does not. From these follow the lower halves.
 TEXT ·sumBlocks(SB), NOSPLIT, $0-24
 	MOVQ b+0(FP), SI
 	MOVQ blocks+8(FP), CX
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	VPXOR Y6, Y6, Y6
-	VPXOR Y7, Y7, Y7
+	PXOR X0, X0
+	PXOR X1, X1
+	PXOR X2, X2
+	PXOR X3, X3
+	PXOR X4, X4
+	PXOR X5, X5
+	PXOR X6, X6
+	PXOR X7, X7
 
 block:
-	VMOVDQU (SI), Y8
-	VMOVDQU 32(SI), Y9
-	VMOVDQU 64(SI), Y10
-	VMOVDQU 96(SI), Y11
-	VPADDQ Y8, Y0, Y0
-	VPADDQ Y9, Y1, Y1
-	VPADDQ Y10, Y2, Y2
-	VPADDQ Y11, Y3, Y3
-	VPSRLQ $32, Y8, Y8
-	VPSRLQ $32, Y9, Y9
-	VPSRLQ $32, Y10, Y10
-	VPSRLQ $32, Y11, Y11
-	VPADDQ Y8, Y4, Y4
-	VPADDQ Y9, Y5, Y5
-	VPADDQ Y10, Y6, Y6
-	VPADDQ Y11, Y7, Y7
-	ADDQ $128, SI
+	MOVOU (SI), X8
+	MOVOU 16(SI), X9
+	MOVOU 32(SI), X10
+	MOVOU 48(SI), X11
+	PADDQ X8, X0
+	PADDQ X9, X1
+	PADDQ X10, X2
+	PADDQ X11, X3
+	PSRLQ $32, X8
+	PSRLQ $32, X9
+	PSRLQ $32, X10
+	PSRLQ $32, X11
+	PADDQ X8, X4
+	PADDQ X9, X5
+	PADDQ X10, X6
+	PADDQ X11, X7
+	ADDQ $64, SI
 	DECQ CX
 	JNZ block
 
-	VPADDQ Y1, Y0, Y0
-	VPADDQ Y3, Y2, Y2
-	VPADDQ Y2, Y0, Y0
-	VPADDQ Y5, Y4, Y4
-	VPADDQ Y7, Y6, Y6
-	VPADDQ Y6, Y4, Y4
+	PADDQ X1, X0
+	PADDQ X3, X2
+	PADDQ X2, X0
+	PADDQ X5, X4
+	PADDQ X7, X6
+	PADDQ X6, X4
 
 	// The lower halves are all less the upper ones, where these belong.
-	VPSLLQ $32, Y4, Y1
-	VPSUBQ Y1, Y0, Y0
-	VPADDQ Y4, Y0, Y0
+	MOVO X4, X1
+	PSLLQ $32, X1
+	PSUBQ X1, X0
+	PADDQ X4, X0
 
-	VEXTRACTI128 $1, Y0, X1
-	VPADDQ X1, X0, X0
-	VPSRLDQ $8, X0, X1
-	VPADDQ X1, X0, X0
-	VMOVQ X0, AX
-	VZEROUPPER
+	MOVO X0, X1
+	PSRLO $8, X1
+	PADDQ X1, X0
+	MOVQ X0, AX
 	MOVQ AX, ret+16(FP)
 	RET
