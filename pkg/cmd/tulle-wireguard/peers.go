@@ -18,8 +18,8 @@ type peers struct {
 
 func newPeers() *peers { return &peers{all: make(map[device.NoisePublicKey]*device.Peer)} }
 
-// drop drops the packets that wait for sessions. It must run where the device reads packets: others
-// wait only for a moment then, in which nothing may drop them.
+// drop drops the packets that wait for sessions. Only the goroutine that reads packets for the device
+// may call it: packets to a peer with a session wait, too, but only until that goroutine reads again.
 func (p *peers) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ type client struct {
 	device *device.Device
 	peers  *peers
 
-	line     []byte // the begin of one that was not read to its end
+	line     []byte // the beginning of one that has not ended
 	named    []device.NoisePublicKey
 	replaces bool
 }
@@ -89,7 +89,7 @@ func (c *client) note(line []byte) {
 	}
 }
 
-// Write implements net.Conn for a device that answers: it has done what was asked.
+// Write implements net.Conn for a device that answers, and so has done what was asked.
 func (c *client) Write(b []byte) (int, error) {
 	if c.replaces {
 		c.peers.replaced(c.device)
