@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -121,15 +122,20 @@ func ask(t *testing.T, socket, request string) string {
 	if _, err := c.Write([]byte(request)); err != nil {
 		t.Fatal(err)
 	}
-	var answer strings.Builder
-	for b := make([]byte, 4096); !strings.HasSuffix(answer.String(), "\n\n"); {
+	return answer(c)
+}
+
+// answer reads the answer to a request, as far as it comes.
+func answer(c io.Reader) string {
+	var all strings.Builder
+	for b := make([]byte, 4096); !strings.HasSuffix(all.String(), "\n\n"); {
 		n, err := c.Read(b)
-		answer.Write(b[:n])
+		all.Write(b[:n])
 		if err != nil {
-			return answer.String()
+			break
 		}
 	}
-	return answer.String()
+	return all.String()
 }
 
 const private = "e84b5a6d2717c1003a13b431570353dbaca9146cf150c5f8575680feba52027a"

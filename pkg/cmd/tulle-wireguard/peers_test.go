@@ -33,15 +33,7 @@ func request(t *testing.T, c io.ReadWriter, text string, piece int) string {
 			}
 		}
 	}()
-	var answer strings.Builder
-	for b := make([]byte, 4096); !strings.HasSuffix(answer.String(), "\n\n"); {
-		n, err := c.Read(b)
-		answer.Write(b[:n])
-		if err != nil {
-			t.Fatalf("%v after %q", err, answer.String())
-		}
-	}
-	return answer.String()
+	return answer(c)
 }
 
 // peerKey returns the line with the key of a peer.
@@ -66,8 +58,8 @@ func TestPeersAreKnown(t *testing.T) {
 			{request: "set=1\nreplace_peers=true\n" + peerKey(4) + peerKey(5) + "\n", want: []int{4, 5}},
 			{request: "set=1\n" + peerKey(6) + strings.Repeat("x", 1000) + peerKey(7) + "\n", fails: true, want: []int{4, 5, 6}},
 		} {
-			if answer := request(t, c, step.request, piece); strings.HasSuffix(answer, "errno=0\n\n") == step.fails {
-				t.Errorf("%q is answered by %q", step.request, answer)
+			if got := request(t, c, step.request, piece); strings.HasSuffix(got, "errno=0\n\n") == step.fails {
+				t.Errorf("%q is answered by %q", step.request, got)
 			}
 			var has []int
 			p.mu.Lock()
