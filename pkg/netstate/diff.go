@@ -143,6 +143,13 @@ func mayDelete(desired *State, a Object) bool {
 	}
 }
 
+// MayBePredecessors reports whether a, of a dump, may be a predecessor's route to a
+// peer: only a Diff with all peers tells.
+func MayBePredecessors(a Object) bool {
+	r, ok := a.(Route)
+	return ok && r.Protocol == ProtocolBoot && r.Dst.Bits() > 0
+}
+
 // takesOver reports whether ours may take the place of another's route to the
 // same destination. It may where that is flannel's handwriting: flannel marks
 // its routes no other way than by the protocol that everything defaults to, so

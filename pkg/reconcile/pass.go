@@ -83,6 +83,7 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 	} else {
 		sets, strays := netstate.DiffSets(&r.desired.state, actual)
 		p.plan, r.strays = sets, r.strays || strays
+		r.foreign = r.foreign || slices.ContainsFunc(actual, netstate.MayBePredecessors)
 		r.spare(p, actual)
 	}
 	planned := make(map[netstate.Key]bool, len(p.plan))

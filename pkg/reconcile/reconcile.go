@@ -42,6 +42,7 @@ type Reconciler struct {
 	links    map[string]netstate.Link  // foreign links that the state uses, as last seen
 	watching bool                      // events come, or came once
 	strays   bool                      // something was left alone until all owners are known
+	foreign  bool                      // so were routes that may be a predecessor's
 	resync   schedule
 	now      *pass            // the present pass
 	planner  netstate.Planner // of passes that are no resync; empty between them
@@ -72,7 +73,7 @@ func (r *Reconciler) Update(f func(*Desired)) {
 	complete := r.desired.complete
 	f(r.desired)
 	if r.desired.complete && !complete {
-		if r.report.resyncs > 0 && !r.strays {
+		if r.report.resyncs > 0 && !r.strays && !r.foreign {
 			r.report.swept = true
 		} else {
 			r.resyncOurs() // what is stale can be deleted now

@@ -185,3 +185,41 @@ func TestRestartOnOtherMetrics(t *testing.T) {
 		}
 	}
 }
+
+// TestPredecessorKnownBeforePeers checks that a predecessor's routes go also if the loop
+// has read the kernel before it knew any peer.
+func TestPredecessorKnownBeforePeers(t *testing.T) {
+	objects := []netstate.Object{eth0}
+	for n := 1; n <= many; n++ {
+		objects = append(objects, foreign(direct(n), netstate.ProtocolBoot))
+	}
+	run(t, kerneltest.NewFake(objects...), func(l *lab) {
+		l.noGap(0, 0)
+		l.set("host", forward)
+		l.wait(time.Second)
+		for n := 1; n <= many; n++ {
+			l.set(name(n), spreadOf(direct(n)))
+		}
+		l.complete()
+		l.synced()
+		for n := 1; n <= many; n++ {
+			l.has(spreadOf(direct(n)))
+			l.hasNot(foreign(direct(n), netstate.ProtocolBoot))
+		}
+	})
+}
+
+// TestRoutesOfOthersCostNoDump checks that the route to the internet, which is never a
+// predecessor's, does not have the kernel read again.
+func TestRoutesOfOthersCostNoDump(t *testing.T) {
+	internet := direct(1)
+	internet.Dst = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	run(t, kerneltest.NewFake(eth0, foreign(internet, netstate.ProtocolBoot)), func(l *lab) {
+		l.set("host", forward)
+		l.wait(time.Second)
+		l.set(name(2), spreadOf(direct(2)))
+		l.complete()
+		l.synced()
+		l.cost(1, 2, 2)
+	})
+}
