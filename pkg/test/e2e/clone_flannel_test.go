@@ -11,7 +11,8 @@ import (
 
 // TestFlannelClonesReplaced replaces flanneld with tulled on three hosts that share a
 // machine-id, in another order than they joined, under a flood of pings. Each keeps
-// its subnet.
+// its subnet. Over IPv6, containers of flannel's time have an MTU that is too large for
+// a vxlan; those that are made later do not.
 func TestFlannelClonesReplaced(t *testing.T) {
 	for name, config := range flannelConfigs {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +46,27 @@ func TestFlannelClonesReplaced(t *testing.T) {
 			}
 			w.wantClones(2, w.Hosts...)
 			w.wantHistory()
-			w.Matrix()
+			w.reconnected()
 		})
+	}
+}
+
+// reconnected waits until small packets pass between the first pods of all hosts, and
+// packets of full size between new ones.
+func (w *world) reconnected() {
+	w.t.Helper()
+	var fresh []*clustertest.Pod
+	for i, h := range w.Hosts {
+		for _, other := range w.Hosts[:i] {
+			w.answers(other, h)
+		}
+		fresh = append(fresh, h.AddPod())
+	}
+	for _, from := range fresh {
+		for _, to := range fresh {
+			if from != to {
+				w.Reach(from, to)
+			}
+		}
 	}
 }

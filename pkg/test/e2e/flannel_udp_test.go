@@ -11,7 +11,7 @@ import (
 // TestFlannelUDPReplaced starts tulled beside a flanneld that uses the backend udp, which
 // then ends, and goes the way back. The lease stays.
 func TestFlannelUDPReplaced(t *testing.T) {
-	w := newWorld(t, 3, 1, flannelConfigs["udp"])
+	w := newWorld(t, 3, 1, flannelUDP)
 	one := w.Hosts[0]
 	w.startFlannel(one)
 	w.startFlannel(w.Hosts[1])
