@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // Program is a program of another project.
@@ -70,6 +71,9 @@ func (p Program) Definitions() (path string, err error) {
 	})
 }
 
+// one makes tests that run at once wait until one of them has filled the cache.
+var one sync.Mutex
+
 // find returns the path of a file or folder in the cache. If it is not there, get makes it from a
 // clone in a temporary folder.
 func (p Program) find(name string, get func(clone, to string) error) (path string, err error) {
@@ -82,6 +86,8 @@ func (p Program) find(name string, get func(clone, to string) error) (path strin
 		return "", err
 	}
 	path = filepath.Join(cache, "tulle", p.folder+"-"+p.commit[:12], name)
+	one.Lock()
+	defer one.Unlock()
 	if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return path, err
 	}
