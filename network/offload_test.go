@@ -190,8 +190,10 @@ func TestTrialHeedsTheConfig(t *testing.T) {
 			}
 			c.store.SetConfig(offloadAuto)
 			c.soon()
-			c.wants("off")
-			c.awaitTrial()
+			if c.log.Count("Trying") == 0 { // the next trial may have been due just then
+				c.wants("off")
+				c.awaitTrial()
+			}
 			c.store.SetConfig(config(offload))
 			c.after(10 * time.Second)
 			c.wants(offload)
