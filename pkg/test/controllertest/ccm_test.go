@@ -60,10 +60,18 @@ func (l *ccmLab) join() (name string) {
 	return i.Name
 }
 
-// settled waits until a program has initialised and routed all Nodes.
+// settled waits until a program has initialised, routed and addressed all Nodes.
 func (l *ccmLab) settled(p *kerneltest.Process) {
 	l.t.Helper()
 	l.complete(l.view, len(l.homes), p, 2*patience)
+	kerneltest.Eventually(l.t, patience, func() error { // the other program writes addresses later
+		for name, node := range l.nodes() {
+			if !strings.Contains(node, string(corev1.NodeInternalIP)) {
+				return fmt.Errorf("%s has no address but its name", name)
+			}
+		}
+		return nil
+	})
 	l.agree(l.cloudAccount, l.cidrs)
 }
 
