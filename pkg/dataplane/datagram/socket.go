@@ -16,19 +16,29 @@ type Option struct{ Level, Name int }
 
 // Open opens a socket at an address. splits reports whether the kernel splits what is sent.
 func Open(at netip.AddrPort, options ...Option) (f *os.File, splits bool, err error) {
+	fd, splits, err := Socket(at, options...)
+	if err != nil {
+		return nil, false, err
+	}
+	return os.NewFile(uintptr(fd), "udp"), splits, nil
+}
+
+// Socket is Open for a caller that waits in its own way: Go's runtime knows nothing of the
+// socket.
+func Socket(at netip.AddrPort, options ...Option) (fd int, splits bool, err error) {
 	family := unix.AF_INET6
 	if at.Addr().Is4() {
 		family = unix.AF_INET
 	}
-	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, false, os.NewSyscallError("socket", err)
+		return -1, false, os.NewSyscallError("socket", err)
 	}
 	if splits, err = setUp(fd, at, options); err != nil {
 		unix.Close(fd)
-		return nil, false, err
+		return -1, false, err
 	}
-	return os.NewFile(uintptr(fd), "udp"), splits, nil
+	return fd, splits, nil
 }
 
 func setUp(fd int, at netip.AddrPort, options []Option) (splits bool, err error) {

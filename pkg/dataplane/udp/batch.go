@@ -1,7 +1,7 @@
 package udp
 
 import (
-	"syscall"
+	"cmp"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,16 +20,17 @@ const (
 // batch collects packets to send. Packets to one endpoint that have one size, the last
 // perhaps less, become one message, which the kernel splits.
 type batch struct {
-	raw      syscall.RawConn
+	socket   *socket
 	counters *counters
 	gso      bool
-	flushing func(fd uintptr) bool // transmit, which is allocated once
+	flushing func(set uintptr) bool // transmit, which is allocated once
 
 	messages [maxMessages]datagram.Message
 	controls [maxMessages]datagram.Control
 	parts    [maxMessages]part
 	n        int // messages
 	sent     int // of them, while they are sent
+	failed   error
 	vectors  [maxVectors]unix.Iovec
 	used     int // vectors
 	headers  [headerRoom]byte
@@ -49,8 +50,8 @@ type part struct {
 	closed         bool // the last packet was smaller
 }
 
-func newBatch(raw syscall.RawConn, c *counters, gso bool) *batch {
-	b := &batch{raw: raw, counters: c, gso: gso}
+func newBatch(socket *socket, c *counters, gso bool) *batch {
+	b := &batch{socket: socket, counters: c, gso: gso}
 	b.flushing = b.transmit
 	return b
 }
@@ -121,22 +122,32 @@ func (b *batch) flush() error {
 		}
 		b.controls[i].Send(m, size, datagram.Source{})
 	}
-	b.sent = 0
-	err := b.raw.Write(b.flushing)
+	b.sent, b.failed = 0, nil
+	err := b.socket.room.until(b.flushing)
 	b.n, b.used, b.written, b.left = 0, 0, 0, nil
-	return err
+	return cmp.Or(err, b.failed)
 }
 
-// transmit sends as much as the socket takes, and reports whether that is all.
-func (b *batch) transmit(fd uintptr) bool {
+// transmit sends everything, and reports whether that is done. If not, room's set reports when
+// to go on.
+func (b *batch) transmit(set uintptr) bool {
+	if b.transmitSome() {
+		return true
+	}
+	b.failed = b.socket.watchRoom(set)
+	return b.failed != nil
+}
+
+// transmitSome sends as much as the socket takes, and reports whether that is all.
+func (b *batch) transmitSome() bool {
 	for b.sent < b.n || len(b.left) > 0 {
 		if len(b.left) > 0 {
-			if !b.transmitSingles(fd) {
+			if !b.transmitSingles() {
 				return false
 			}
 			continue
 		}
-		n, errno := datagram.Move(unix.SYS_SENDMMSG, fd, b.messages[b.sent:b.n])
+		n, errno := datagram.Move(unix.SYS_SENDMMSG, uintptr(b.socket.fd), b.messages[b.sent:b.n])
 		switch {
 		case errno == unix.EAGAIN:
 			return false
@@ -171,9 +182,9 @@ func (b *batch) refused(p *part, errno unix.Errno) {
 
 // transmitSingles sends as many single packets as the socket takes, and reports whether
 // that is all.
-func (b *batch) transmitSingles(fd uintptr) bool {
+func (b *batch) transmitSingles() bool {
 	for len(b.left) > 0 {
-		n, errno := datagram.Move(unix.SYS_SENDMMSG, fd, b.left)
+		n, errno := datagram.Move(unix.SYS_SENDMMSG, uintptr(b.socket.fd), b.left)
 		switch {
 		case errno == unix.EAGAIN:
 			return false

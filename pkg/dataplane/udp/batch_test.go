@@ -18,23 +18,17 @@ func TestRefusedMessageIsSentInPieces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sink.Close()
-	f, _, err := openSocket(netip.AddrPortFrom(local, 0), false)
+	socket, _, err := openSocket(netip.AddrPortFrom(local, 0), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	raw, err := f.SyscallConn()
-	if err != nil {
+	defer socket.close()
+	if err := unix.SetsockoptInt(socket.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1); err != nil {
 		t.Fatal(err)
-	}
-	if cerr := raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_NO_CHECK, 1)
-	}); cerr != nil || err != nil {
-		t.Fatal(cerr, err)
 	}
 	to := newEndpoint(netip.AddrPortFrom(local, sink.LocalAddr().(*net.UDPAddr).AddrPort().Port()))
 	c := new(counters)
-	b := newBatch(raw, c, true)
+	b := newBatch(socket, c, true)
 	packets := [][]byte{bytes.Repeat([]byte("a"), 1000), bytes.Repeat([]byte("b"), 1000), bytes.Repeat([]byte("c"), 1000), bytes.Repeat([]byte("d"), 500)}
 	for range 2 {
 		for _, p := range packets {

@@ -189,11 +189,7 @@ func FuzzSend(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	defer socket.Close()
-	out, err := socket.SyscallConn()
-	if err != nil {
-		f.Fatal(err)
-	}
+	defer socket.close()
 	arrived, err := sink.File()
 	if err != nil {
 		f.Fatal(err)
@@ -211,7 +207,7 @@ func FuzzSend(f *testing.F) {
 		for _, v6 := range []bool{false, true} {
 			l, c := fuzzLink(v6), new(counters)
 			l.table.Store(newTable(map[netip.Prefix]netip.AddrPort{l.anyPrefix(): at}))
-			s := newSender(l, tun, out, gso, c)
+			s := newSender(l, tun, socket, gso, c)
 			copy(s.vnet[:], data)
 			size := copy(s.buffer[:], data[packet.VNetSize:])
 			s.forward(&held{0, size, packet.ReadVNet(&s.vnet)})

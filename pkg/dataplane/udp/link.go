@@ -31,10 +31,11 @@ type link struct {
 
 // queue is one queue of a link.
 type queue struct {
-	tun, socket *os.File
-	sent        *counters
-	received    *counters
-	overflows   uint64 // of the socket, once it is closed
+	tun       *os.File
+	socket    *socket
+	sent      *counters
+	received  *counters
+	overflows uint64 // of the socket, once it is closed
 }
 
 // maxQueues limits the memory of a link, and how many processors it uses.
@@ -88,11 +89,7 @@ func (l *link) start(queues int, stopped func(*link, error)) error {
 		if err != nil {
 			return err
 		}
-		fromSocket, err := socket.SyscallConn()
-		if err != nil {
-			return err
-		}
-		all = append(all, both{newSender(l, fromTUN, fromSocket, gso, q.sent), newReceiver(l, fromSocket, fromTUN, udp, q.received)})
+		all = append(all, both{newSender(l, fromTUN, socket, gso, q.sent), newReceiver(l, socket, fromTUN, udp, q.received)})
 	}
 	for _, q := range all {
 		for _, run := range []func() error{q.s.run, q.r.run} {
@@ -122,10 +119,14 @@ func (l *link) close() {
 		if q.tun != nil {
 			q.tun.Close()
 		}
-		q.overflows = overflows(q.socket)
-		q.socket.Close()
+		q.socket.stop()
 	}
 	l.running.Wait()
+	for i := range l.queues {
+		q := &l.queues[i]
+		q.overflows = q.socket.overflows()
+		q.socket.close()
+	}
 }
 
 // counts returns what was moved so far.
@@ -138,7 +139,7 @@ func (l *link) counts() (c Counts) {
 		for r := range c.Dropped {
 			c.Dropped[r] += q.sent.dropped[r].Load() + q.received.dropped[r].Load()
 		}
-		c.Dropped[Overflow] += q.overflows + overflows(q.socket)
+		c.Dropped[Overflow] += q.overflows + q.socket.overflows()
 	}
 	return c
 }

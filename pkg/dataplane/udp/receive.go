@@ -17,11 +17,11 @@ const maxReceived = 8
 // receiver moves packets from a socket to a queue of the TUN device.
 type receiver struct {
 	link      *link
-	socket    syscall.RawConn
+	socket    *socket
 	tun       syscall.RawConn
 	counters  *counters
 	merger    *packet.Merger
-	receiving func(fd uintptr) bool // receive, which is allocated once
+	receiving func(uintptr) bool // receive, which is allocated once
 	writing   func(fd uintptr) bool
 
 	messages [maxReceived]datagram.Message
@@ -46,7 +46,7 @@ type origin struct {
 	host, source packet.Addr
 }
 
-func newReceiver(l *link, socket, tun syscall.RawConn, udp bool, c *counters) *receiver {
+func newReceiver(l *link, socket *socket, tun syscall.RawConn, udp bool, c *counters) *receiver {
 	r := &receiver{link: l, socket: socket, tun: tun, counters: c}
 	r.merger = packet.NewMerger(udp, r.deliver)
 	r.receiving, r.writing = r.receive, r.write
@@ -62,7 +62,7 @@ func newReceiver(l *link, socket, tun syscall.RawConn, udp bool, c *counters) *r
 func (r *receiver) run() error {
 	for {
 		r.err = nil
-		if err := r.socket.Read(r.receiving); err != nil {
+		if err := r.socket.arrivals.until(r.receiving); err != nil {
 			return err
 		}
 		if r.err != nil {
@@ -79,13 +79,13 @@ func (r *receiver) run() error {
 }
 
 // receive receives all messages that are there and fit. It reports whether there are any.
-func (r *receiver) receive(fd uintptr) bool {
+func (r *receiver) receive(uintptr) bool {
 	for i := range r.messages {
 		m := &r.messages[i]
 		m.SetRoomForName(&r.names[i])
 		r.controls[i].Receive(m)
 	}
-	n, errno := datagram.Move(unix.SYS_RECVMMSG, fd, r.messages[:])
+	n, errno := datagram.Move(unix.SYS_RECVMMSG, uintptr(r.socket.fd), r.messages[:])
 	if errno == unix.EAGAIN {
 		return false
 	}

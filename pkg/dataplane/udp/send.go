@@ -46,7 +46,7 @@ type held struct {
 	vnet     packet.VNet
 }
 
-func newSender(l *link, tun, socket syscall.RawConn, gso bool, c *counters) *sender {
+func newSender(l *link, tun syscall.RawConn, socket *socket, gso bool, c *counters) *sender {
 	s := &sender{link: l, tun: tun, counters: c, batch: newBatch(socket, c, gso)}
 	s.reading = s.read
 	return s
