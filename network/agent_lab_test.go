@@ -54,19 +54,13 @@ type life struct {
 // newLife returns a host at 198.18.0.1 that has not started yet.
 func newLife(t *testing.T, config string) *life {
 	t.Helper()
-	l := &life{
+	return &life{
 		t: t, store: &gate{Memory: storetest.NewMemory(config)}, host: newFakeHost(), files: &fakeFiles{}, log: logtest.Capture(t, 0),
 		firewall: &fakeFirewall{},
 		backends: factories,
 		node:     "machine-1",
 		out:      Outputs{SubnetFile: "/nowhere/subnet.env", CNIConfFile: "/nowhere/cni", Network: "/test"},
 	}
-	t.Cleanup(func() {
-		if l.stop != nil {
-			l.stop()
-		}
-	})
-	return l
 }
 
 // start runs the agent until the test ends or stop is called.
@@ -85,6 +79,11 @@ func (l *life) start() {
 	ended := make(chan struct{})
 	go func() { defer close(ended); l.agent.Run(ctx) }()
 	l.stop = func() { cancel(); <-ended; l.stop = nil }
+	l.t.Cleanup(func() { // before the directories that it has are removed
+		if l.stop != nil {
+			l.stop()
+		}
+	})
 }
 
 // view returns a View, also after the node's end.
