@@ -31,6 +31,7 @@ type writer struct {
 	inCloud  map[string]int      // those of PlanCloud, by controller
 	paused   time.Time           // until then no write begins
 	failures int                 // of the server, in a row
+	failed   time.Time           // when the last of them was counted
 	denied   map[string]*denials // by controller
 	unsure   time.Time           // when a write last ended without an answer
 	context  context.Context
@@ -58,7 +59,7 @@ func newWriter() writer {
 func (w *writer) begin() {
 	w.cancel()
 	w.context, w.cancel = context.WithCancel(context.Background())
-	w.paused, w.failures, w.idle = time.Time{}, 0, nil
+	w.paused, w.failures, w.failed, w.idle = time.Time{}, 0, time.Time{}, nil
 	w.denied = make(map[string]*denials)
 }
 
@@ -93,7 +94,7 @@ func (e *Engine) end(c Controller, w Write, began time.Time, err error) {
 	switch {
 	case w.Cloud:
 	case how == Failed:
-		e.writer.pause(now, err)
+		e.writer.pause(began, now, err)
 	default:
 		e.writer.failures = 0
 		e.writer.answered(w, now, err)
@@ -134,9 +135,11 @@ func (w *writer) cloudInFlight() (n int) {
 }
 
 // pause stops all writes for as long as the server asks, or for a back-off that grows with
-// the failures in a row.
-func (w *writer) pause(now time.Time, err error) {
-	w.failures++
+// the failures in a row. Writes that were in flight together fail once.
+func (w *writer) pause(began, now time.Time, err error) {
+	if began.After(w.failed) {
+		w.failures, w.failed = w.failures+1, now
+	}
 	d := backoff.After(w.failures)
 	if refused, ok := errors.AsType[*kube.Error](err); ok && refused.After > 0 {
 		after := min(refused.After, patience)
@@ -241,10 +244,15 @@ func outcomeOf(w Write, err error) Outcome {
 		}
 		return Failed
 	}
-	if kube.OutcomeOf(err) == kube.Refused && kube.Code(err) != http.StatusTooManyRequests {
-		return Refused
+	if serverFailed(err) {
+		return Failed
 	}
-	return Failed
+	return Refused
+}
+
+// serverFailed reports whether a server could not make a write, or did not answer it.
+func serverFailed(err error) bool {
+	return kube.OutcomeOf(err) != kube.Refused || kube.Code(err) == http.StatusTooManyRequests
 }
 
 // concernsObject reports whether a server refused a write because of the object, which does

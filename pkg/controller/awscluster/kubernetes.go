@@ -182,7 +182,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 		n.retry = now.Add(shownLimit)
 	default:
 		n.fails++
-		n.retry = now.Add(backoff.After(n.fails))
+		n.retry = now.Add(controller.Backoff(backoff, n.fails, err))
 	}
 	c.steps.Advance(n.Key(), now)
 }

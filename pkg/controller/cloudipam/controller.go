@@ -240,7 +240,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 		c.steps.Set(name, now.Add(settleTime))
 	default:
 		n.failures++
-		c.steps.Set(name, now.Add(backoff.After(n.failures)))
+		c.steps.Set(name, now.Add(controller.Backoff(backoff, n.failures, err)))
 		if kube.OutcomeOf(err) == kube.Refused {
 			c.event(n, assignmentFailed, "cannot "+w.Summary+": "+err.Error())
 		}

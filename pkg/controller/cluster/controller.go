@@ -382,7 +382,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 		}
 	default:
 		s.failed++
-		s.retry = now.Add(backoff.After(s.failed))
+		s.retry = now.Add(controller.Backoff(backoff, s.failed, err))
 		c.options.Event(controller.Event{Object: ref(c.versions[c.version()][key], c.version()), Warning: true, Reason: "WriteFailed", Message: strings.ToValidUTF8(err.Error()[:min(len(err.Error()), longestEvent)], "")})
 	}
 	c.steps.Advance(key, now)

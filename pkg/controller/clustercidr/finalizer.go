@@ -89,7 +89,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 		a.failures, a.after = 0, time.Now().Add(shownLimit)
 	default:
 		a.failures++
-		a.after = time.Now().Add(backoff.After(a.failures))
+		a.after = time.Now().Add(controller.Backoff(backoff, a.failures, err))
 	}
 	if _, open := c.open[name]; !open {
 		delete(c.attempts, name)

@@ -161,7 +161,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 	default:
 		p := c.paused[name]
 		p.failures++
-		p.until = now.Add(backoff.After(p.failures))
+		p.until = now.Add(controller.Backoff(backoff, p.failures, err))
 		c.paused[name] = p
 		c.steps.Set(name, p.until)
 		if f.deletes {

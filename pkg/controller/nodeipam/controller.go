@@ -162,7 +162,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 		c.waiting.push(a, now)
 	default:
 		a.failures++
-		c.waiting.push(a, now.Add(backoff.After(a.failures)))
+		c.waiting.push(a, now.Add(controller.Backoff(backoff, a.failures, err)))
 		if outcome == kube.Refused {
 			c.failed(a, n, err)
 		}

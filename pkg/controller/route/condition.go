@@ -87,6 +87,6 @@ func (c *Controller) nodeWritten(of controller.Ref, now time.Time, err error) {
 		c.steps.Set(of.Name, now.Add(settleTime))
 	default:
 		n.failures++
-		c.steps.Set(of.Name, now.Add(backoff.After(n.failures)))
+		c.steps.Set(of.Name, now.Add(controller.Backoff(backoff, n.failures, err)))
 	}
 }

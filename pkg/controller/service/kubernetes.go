@@ -137,7 +137,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 		}
 	default:
 		s.fails++
-		s.retry = now.Add(backoff.After(s.fails))
+		s.retry = now.Add(controller.Backoff(backoff, s.fails, err))
 		if !kube.Moved(err) && kube.OutcomeOf(err) == kube.Refused {
 			c.event(s, true, failedReason, "Error syncing load balancer: cannot "+w.Summary+": "+err.Error())
 		}
