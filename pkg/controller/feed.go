@@ -18,6 +18,10 @@ import (
 // does not have.
 const absentPause = time.Minute
 
+// absentLimit is how long a server may lack a resource that it had before its objects count
+// as gone. Meanwhile, a proxy or a server of another version may answer in its place.
+const absentLimit = 10 * time.Minute
+
 // mostFailures limits the back-off between two sessions to about three seconds. A short one
 // is cheap, because only a few replicas follow a cluster, and Nodes wait for them.
 const mostFailures = 6
@@ -29,7 +33,8 @@ type Feed[T, V any] struct {
 	Client *kube.Client
 	Path   string
 	Format kube.Format[T]
-	// Optional marks a resource that some servers do not have. From them, List gets nil.
+	// Optional marks a resource that some servers do not have. From them, List gets nil. If a
+	// server had the resource, List gets nil only in a new term, or after absentLimit.
 	Optional bool
 
 	// Keep returns the value to keep of an object, and the object's unique key. All feeds
@@ -158,9 +163,12 @@ type pipe[T any] struct {
 
 	wanted atomic.Int64 // the number of the wanted list, counted by relist
 	again  retry.Wakeup // ends the pause for an absent resource when a list is wanted
-	// session is the wanted list when the session began, and begun counts the lists that
-	// have begun. Only the watch uses them.
-	session, begun int64
+	// Only the watch uses what follows.
+	session int64     // the wanted list when the session began
+	begun   int64     // counts the lists that have begun
+	relists bool      // the session began with a list that was wanted
+	held    bool      // a list was read since the resource was last absent
+	missing time.Time // since when the server lacks the resource while held; zero if it has it
 
 	mu      sync.Mutex
 	has     int64 // the number of the last list that the loop took
@@ -199,8 +207,9 @@ func (p *pipe[T]) Choose(resumed bool) (f kube.Format[T], relist bool) {
 	p.again.Clear()
 	p.session = p.wanted.Load()
 	p.mu.Lock()
-	relist = p.has != p.session
+	p.relists = p.has != p.session
 	p.mu.Unlock()
+	relist = p.relists || !p.held
 	if !relist && resumed {
 		return p.format, relist
 	}
@@ -297,6 +306,7 @@ func (l *listing[T]) Delete(object *T) {
 
 // Done implements kube.List.
 func (l *listing[T]) Done() bool {
+	l.pipe.held = true
 	l.pipe.replace(l.all)
 	return true
 }
@@ -309,7 +319,11 @@ func (p *pipe[T]) replace(all map[string][]any) {
 
 // report records each failure of the watch, and nil when a session begins.
 func (p *pipe[T]) report(err error) {
-	if p.isAbsent(err) {
+	switch {
+	case err == nil:
+		p.missing = time.Time{}
+	case p.isAbsent(err) && p.isGone():
+		p.held, p.missing = false, time.Time{}
 		p.replace(nil)
 		err = nil
 	}
@@ -350,6 +364,18 @@ func (p *pipe[T]) await(ctx context.Context) error {
 // isAbsent reports whether err says that the server does not have the resource.
 func (p *pipe[T]) isAbsent(err error) bool {
 	return p.optional && kube.Code(err) == http.StatusNotFound
+}
+
+// isGone reports whether a resource that the server lacks counts as absent.
+func (p *pipe[T]) isGone() bool {
+	if !p.held || p.relists { // a new term waits for every list
+		return true
+	}
+	now := time.Now()
+	if p.missing.IsZero() {
+		p.missing = now
+	}
+	return now.Sub(p.missing) >= absentLimit
 }
 
 // pause waits between two sessions.

@@ -186,6 +186,59 @@ func TestAbsentResourceIsANilList(t *testing.T) {
 	})
 }
 
+// TestMissingResourceKeepsItsObjects: a server that lacks for a while what it had takes nothing
+// away. One that lacks it for longer, or in a new term, does not have it. The next list of it
+// is a full one.
+func TestMissingResourceKeepsItsObjects(t *testing.T) {
+	for name, c := range map[string]struct {
+		missing time.Duration
+		term    bool // a new one
+		gone    bool
+	}{
+		"for a moment":  {},
+		"for a while":   {missing: absentLimit - time.Second},
+		"for long":      {missing: absentLimit, gone: true},
+		"in a new term": {term: true, gone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, Options{}, func(l *lab) {
+				p, got := l.follow()
+				p.optional = true
+				missing := &kube.Error{Code: http.StatusNotFound}
+				p.Choose(false)
+				list := p.List()
+				list.Add(&thing{"a", "1"})
+				list.Done()
+				synctest.Wait()
+				if c.term {
+					p.wanted.Add(1)
+				}
+				for _, pause := range []time.Duration{0, c.missing} {
+					l.pass(pause)
+					if _, relist := p.Choose(true); relist != c.term {
+						t.Errorf("it lists: %v", relist)
+					}
+					p.report(missing)
+				}
+				synctest.Wait()
+				if gone := len(got.now) == 0; gone != c.gone || (p.state().Problem == "") != c.gone {
+					t.Errorf("it has %v; %+v", got.now, p.state())
+				}
+				if _, relist := p.Choose(true); relist != c.gone {
+					t.Errorf("the next session lists: %v", relist)
+				}
+				p.report(nil)
+				l.pass(absentLimit)
+				p.report(missing)
+				synctest.Wait()
+				if gone := len(got.now) == 0; gone != c.gone {
+					t.Errorf("after it came back, it has %v", got.now)
+				}
+			})
+		})
+	}
+}
+
 // TestTermEndsThePauseForAnAbsentResource: a new term waits for every list, so it ends the
 // pause before the next request for an absent resource.
 func TestTermEndsThePauseForAnAbsentResource(t *testing.T) {
