@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -390,6 +391,32 @@ func TestForwardingIsSwitchedOnWhereItIsOff(t *testing.T) {
 	w.wantStatus(2, Routed)
 	w.pass(time.Minute)
 	w.wantStatus(1, Routed)
+}
+
+// TestForwardingOfAnInstanceThatWasReplaced: a node may get another instance, or lose it for a
+// while, before the cloud has answered. It forwards nonetheless.
+func TestForwardingOfAnInstanceThatWasReplaced(t *testing.T) {
+	for name, between := range map[string]Target{"another one": target(2), "none": {}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, Options{}, "rtb-a")
+			off := target(1)
+			off.Forwards = false
+			between.Forwards = false
+			w.SetNode(Node{Name: "worker-1", Created: 1, Ranges: []string{"10.0.1.0/24"}, Target: off}, w.now)
+			w.PlanLedger(w.now)
+			w.LedgerDone(true, w.now)
+			changes, _ := w.Next(w.now, 100)
+			w.SetTarget("worker-1", between, w.now)
+			for _, c := range changes {
+				w.Done(c, nil, w.now)
+			}
+			w.SetTarget("worker-1", off, w.now)
+			changes, _ = w.Next(w.now, 100)
+			if !slices.ContainsFunc(changes, func(c Change) bool { return c.Verb == Forward && c.Instance == off.Instance }) {
+				t.Errorf("the changes are %+v", changes)
+			}
+		})
+	}
 }
 
 func TestNothingHappensWithoutTablesOrLedger(t *testing.T) {

@@ -221,7 +221,12 @@ func (b *Book) full(t *table, f subnet.Family, now time.Time) {
 // forwarded records the outcome of a Forward.
 func (b *Book) forwarded(c Change, err error, now time.Time) {
 	n := b.nodes[c.Node]
-	if n == nil || n.Target.Instance != c.Instance {
+	switch {
+	case n == nil:
+		return
+	case n.Target.Instance != c.Instance:
+		n.forward = attempt{} // it was another instance's
+		b.forwards.Advance(n, now)
 		return
 	}
 	b.ended(&n.forward, now, err)
