@@ -235,7 +235,7 @@ func (c *Controller) take(keys []string, all map[string]found) {
 		next = 0 // it is of an earlier Cluster of this name, or of another endpoint
 	case f.err != nil:
 		s.fails++
-		next = backoff.After(s.fails)
+		next = controller.Backoff(backoff, s.fails, f.err)
 	default:
 		s.fails, s.secrets = 0, f.state
 		if f.state.make == "" && f.state.problem == "" && f.state.silent == "" {

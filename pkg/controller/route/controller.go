@@ -134,8 +134,10 @@ const (
 )
 
 var (
-	// lookups paces the retries of failed reads.
+	// lookups paces the retries of failed reads of the cloud, and stored those of the ledger
+	// and the notices. No route is written before the ledger is known.
 	lookups = retry.Backoff{First: time.Second, Last: time.Minute}
+	stored  = retry.Backoff{First: time.Second, Last: 10 * time.Second}
 	// backoff paces the retries of failed writes of one object.
 	backoff = retry.Backoff{First: 200 * time.Millisecond, Last: time.Minute}
 )

@@ -131,7 +131,7 @@ func (c *Controller) takeNotices(_ []string, found map[string]map[string]string)
 	now := time.Now()
 	all, ok := found[everything]
 	first := !c.notices.known
-	c.notices.end(now, ok, c.options.Period)
+	c.notices.end(now, ok, c.options.Period, stored)
 	if !ok {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/retry"
 )
 
 // everything is the only key of a lookup that reads all objects at once.
@@ -40,13 +41,13 @@ func (r *poll) begin(now, due time.Time) (keys []string, again time.Time) {
 	return []string{everything}, time.Time{}
 }
 
-// end records the outcome of a read. The next one is due after period, or after a back-off if
-// this one has failed.
-func (r *poll) end(now time.Time, ok bool, period time.Duration) {
+// end records the outcome of a read. The next one is due after period, or after a pause of retries
+// if this one has failed.
+func (r *poll) end(now time.Time, ok bool, period time.Duration, retries retry.Backoff) {
 	r.inFlight = false
 	if !ok {
 		r.failures++
-		r.due = now.Add(lookups.After(r.failures))
+		r.due = now.Add(retries.After(r.failures))
 		return
 	}
 	r.failures, r.known, r.at, r.due = 0, true, now, now.Add(period)
@@ -65,7 +66,7 @@ func (c *Controller) takeTables(_ []string, found map[string]tablesRead) {
 	now := time.Now()
 	read, ok := found[everything]
 	first := !c.tables.known
-	c.tables.end(now, ok, c.options.Period)
+	c.tables.end(now, ok, c.options.Period, lookups)
 	if !ok {
 		return
 	}
@@ -104,7 +105,7 @@ func (c *Controller) readLedger(ctx context.Context, _ []string) (map[string]Con
 func (c *Controller) takeLedger(_ []string, found map[string]Contents) {
 	now := time.Now()
 	contents, ok := found[everything]
-	c.ledger.end(now, ok, c.options.Period)
+	c.ledger.end(now, ok, c.options.Period, stored)
 	if !ok {
 		return
 	}

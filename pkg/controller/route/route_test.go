@@ -3,6 +3,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,10 +11,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
 	"github.com/tulle-net/tulle/pkg/cloudroute"
 	"github.com/tulle-net/tulle/pkg/controller"
+	"github.com/tulle-net/tulle/pkg/kube/apitest"
 )
 
 // TestANewNodeIsOneWriteATable: the first Nodes cost a read of the tables and a lookup of all
@@ -391,6 +394,32 @@ func TestPlanShowsEveryWrite(t *testing.T) {
 			t.Errorf("%+v, %v", x, err)
 		}
 	}, func(o *Options) { o.DryRun = true })
+}
+
+// TestRoutesAreWrittenSoonAfterAnOutage: no route is written before the ledger is known. However
+// long the server has not shown it, it is read soon after.
+func TestRoutesAreWrittenSoonAfterAnOutage(t *testing.T) {
+	for range 5 { // the pauses are random
+		inLab(t, func(l *lab) {
+			l.add(1)
+			l.API.Do(func() {
+				l.API.Refuse = func(r *http.Request) *metav1.Status {
+					if strings.Contains(r.URL.Path, "/configmaps/") {
+						return apitest.Refusal(http.StatusServiceUnavailable, "refused by the test")
+					}
+					return nil
+				}
+			})
+			l.Begin()
+			l.Pass(10 * time.Minute)
+			if n := len(l.cloud.Changes()); n > 0 {
+				t.Errorf("%d changes without the ledger", n)
+			}
+			l.API.Do(func() { l.API.Refuse = nil })
+			l.Pass(15 * time.Second)
+			l.wantRouted(1)
+		})
+	}
 }
 
 // TestAFailedReadOfTheLedgerStaysDueDuringAWrite: a read that has failed is still due after a

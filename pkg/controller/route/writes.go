@@ -175,7 +175,7 @@ func (c *Controller) ledgerWritten(now time.Time, err error) {
 		c.version, c.unwritten = *c.newVersion, 0
 	case err != controller.ErrNotMade:
 		c.unwritten++
-		c.ledger.known, c.ledger.due = false, now.Add(backoff.After(c.unwritten))
+		c.ledger.known, c.ledger.due = false, now.Add(controller.Backoff(backoff, c.unwritten, err))
 	}
 }
 
