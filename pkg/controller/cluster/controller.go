@@ -280,6 +280,10 @@ func (c *Controller) writesOf(key string, s *state, now time.Time) []controller.
 	i, none := c.infraOf(o)
 	if i != nil && i.Metadata.DeletionTimestamp == "" && !i.Metadata.Has(capi.PausedAnnotation) {
 		if w, needed := c.own(o, *i, version); needed {
+			if _, flying := c.flights[w.Object]; flying { // another Cluster's, which names it as well
+				c.steps.Set(key, now.Add(shownLimit))
+				return nil
+			}
 			return c.fly(key, w)
 		}
 	}

@@ -240,6 +240,31 @@ func TestInfrastructureOfAnotherClusterDoesNotCount(t *testing.T) {
 	}
 }
 
+// TestTwoClustersOfOneInfrastructure: one of them gets it, and goes on. The other one says why
+// it does not.
+func TestTwoClustersOfOneInfrastructure(t *testing.T) {
+	inLab(t, beta2, func(l *lab) {
+		paths := map[string]string{"prod": clusterPath, "prod-2": strings.Replace(clusterPath, "/prod", "/prod-2", 1)}
+		for _, path := range paths {
+			l.put(path, reference)
+		}
+		l.put(awsPath, `{"metadata": {}, "spec": {"controlPlaneEndpoint": {"host": "prod.example.com", "port": 6443}}, "status": {"ready": true}}`)
+		l.Begin()
+		l.Pass(time.Minute)
+		owner := "prod"
+		if strings.Contains(l.text(awsPath), `"name":"prod-2"`) {
+			owner = "prod-2"
+		}
+		for name, path := range paths {
+			if name == owner {
+				l.has(path, `"phase":"Provisioned"`, `"host":"prod.example.com"`)
+			} else {
+				l.has(path, "belongs to Cluster "+owner)
+			}
+		}
+	})
+}
+
 // TestPausedInfrastructureGetsNoOwner: a pause of the AWSCluster alone stops writes of it.
 func TestPausedInfrastructureGetsNoOwner(t *testing.T) {
 	inLab(t, beta2, func(l *lab) {
