@@ -165,6 +165,20 @@ func TestPeersMakeNoNodeUnready(t *testing.T) {
 	}
 }
 
+// TestOnlyPeersAreUnroutable: what fails for the host itself, for another backend during a
+// move, or with a stale object, is no peer.
+func TestOnlyPeersAreUnroutable(t *testing.T) {
+	v := wellView(t)
+	for _, owner := range []string{"", ownerHost, ownerMove, lastResort, "10.5.3.0-24"} {
+		v.Kernel.Failing = append(v.Kernel.Failing, reconcile.Failing{Owner: owner, Err: syscall.EPERM})
+		v.Kernel.Fights = append(v.Kernel.Fights, reconcile.Fight{Owner: owner, Fight: budget.Fight{Rate: 900, Wrong: 0.97}})
+	}
+	troubled := v.troubled()
+	if _, is := troubled["10.5.3.0-24"]; !is || len(troubled) != 1 {
+		t.Errorf("unroutable: %v", troubled)
+	}
+}
+
 // TestOnlyLostFightsCostReadiness checks that a fight that tulle wins leaves the node
 // ready and its peers reachable. A lost fight over a peer's object makes that peer
 // unroutable.

@@ -149,16 +149,25 @@ type unroutable struct {
 	since time.Time
 }
 
+// isPeer reports whether an owner of objects is a peer. What is to be deleted may have no owner.
+func isPeer(owner string) bool {
+	switch owner {
+	case "", ownerHost, ownerMove, lastResort:
+		return false
+	}
+	return true
+}
+
 // troubled returns the unroutable peers by key.
 func (v View) troubled() map[string]unroutable {
 	all := make(map[string]unroutable)
 	for _, f := range v.Kernel.Failing {
-		if _, more := all[f.Owner]; !more && f.Owner != ownerHost && f.Owner != lastResort {
+		if _, more := all[f.Owner]; !more && isPeer(f.Owner) {
 			all[f.Owner] = unroutable{f.Key.String() + ": " + f.Err.Error(), f.Since}
 		}
 	}
 	for _, f := range v.Kernel.Fights {
-		if _, more := all[f.Owner]; !more && f.Lost() && f.Owner != "" && f.Owner != ownerHost && f.Owner != lastResort {
+		if _, more := all[f.Owner]; !more && f.Lost() && isPeer(f.Owner) {
 			all[f.Owner] = unroutable{f.Key.String() + ": " + f.String(), f.Since}
 		}
 	}
