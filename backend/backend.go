@@ -122,8 +122,9 @@ type HostFacts struct {
 	// config is checked.
 	KernelWireGuard func() bool
 	// Prepare returns the output of a command that prepares this host. It runs the command
-	// once; until that has ended well, its error wraps netstate.ErrUnfinished. It is nil if
-	// only a config is checked.
+	// once; until that has ended well, its error wraps netstate.ErrUnfinished, and after a
+	// failure netstate.ErrRepeated. An empty command stops the tries. Prepare is nil if only a
+	// config is checked.
 	Prepare func(command string, limit time.Duration) (output string, err error)
 	// Checksums is what probes found out about the inner checksums that the host's
 	// interface computes.

@@ -49,6 +49,7 @@ type life struct {
 	prober    *probe.Prober
 	trim      func()
 	keys      Keys
+	prepare   func(command string, limit time.Duration) (string, error)
 }
 
 // newLife returns a host at 198.18.0.1 that has not started yet.
@@ -73,7 +74,7 @@ func (l *life) start() {
 	l.agent = New(Options{
 		Store: l.store, Kernel: l.host, Healing: budget.New().Kernel(), Backends: l.backends, Files: l.files, Outputs: l.out,
 		Firewall: l.firewall, Rules: firewall.Rules{Forward: true},
-		Node: node, Identity: l.identity, Lives: l.elsewhere, LeaseEnds: l.leaseEnds, Changed: l.changed, Hints: l.hints, Prober: l.prober, Trim: l.trim, Keys: l.keys,
+		Node: node, Identity: l.identity, Lives: l.elsewhere, LeaseEnds: l.leaseEnds, Changed: l.changed, Hints: l.hints, Prober: l.prober, Trim: l.trim, Keys: l.keys, Prepare: l.prepare,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

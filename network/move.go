@@ -121,11 +121,15 @@ func (a *Agent) makeBackends() (move.Backends, error) {
 		cfg := a.config
 		cfg.Backend = old
 		b, err := a.makeBackend(cfg)
-		if errors.Is(err, netstate.ErrUnfinished) {
+		repeated := errors.Is(err, netstate.ErrRepeated)
+		switch {
+		case errors.Is(err, netstate.ErrUnfinished) && !repeated:
 			return move.Backends{}, err
-		}
-		if err != nil {
+		case err != nil: // the target does not depend on it
 			klog.ErrorS(err, "Failed to set up the former backend; giving it up", "backend", old.Type)
+			if repeated {
+				_, _ = a.Prepare("", 0)
+			}
 			continue
 		}
 		held, former = append(held, move.Held{Type: old.Type, Backend: b}), append(former, old)

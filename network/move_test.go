@@ -2,6 +2,7 @@ package network
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"reflect"
@@ -109,6 +110,47 @@ func TestMoveWaitsForThePeer(t *testing.T) {
 		}
 		if got := l.view().Report().Network.Move; got != nil {
 			t.Errorf("reports %+v", got)
+		}
+	})
+}
+
+// TestMoveGivesUpWhatCannotBePrepared: a node that was restarted during a move waits for the
+// former backend's command while that runs, and not for one that fails. It is tried no more.
+func TestMoveGivesUpWhatCannotBePrepared(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		l := newLife(t, plainConfig)
+		l.out.StateDir = t.TempDir()
+		l.peer(9)
+		l.start()
+		l.after(time.Minute)
+		l.store.SetConfig(hostGWConfig)
+		l.after(time.Minute)
+		l.stop()
+		why, stopped := netstate.ErrUnfinished, false
+		l.prepare = func(command string, _ time.Duration) (string, error) {
+			if command == "" {
+				stopped = true
+				return "", nil
+			}
+			return "", why
+		}
+		l.backends = maps.Clone(l.backends)
+		l.backends["vxlan"] = func(cfg subnet.Config, h backend.HostFacts) (backend.Backend, error) {
+			if _, err := h.Prepare("prepare", 0); err != nil {
+				return nil, err
+			}
+			return vxlan.New(cfg, h)
+		}
+		l.start()
+		l.after(time.Minute)
+		l.wantReady(false, "not finished yet")
+		l.stop()
+		why = fmt.Errorf("%w; %w", syscall.ENOENT, netstate.ErrRepeated)
+		l.start()
+		l.after(time.Minute)
+		l.wantReady(true)
+		if own := l.own(); own.BackendType != "host-gw" || !stopped || l.view().Report().Network.Move != nil {
+			t.Errorf("it publishes %s %s; tries stopped: %v", own.BackendType, own.Move, stopped)
 		}
 	})
 }

@@ -19,6 +19,9 @@ func (e *OpError) Unwrap() error { return e.Err }
 // ErrUnfinished is why a step failed that is still under way.
 var ErrUnfinished = errors.New("not finished yet")
 
+// ErrRepeated is why a step is unfinished that has failed, and is tried again by itself.
+var ErrRepeated = fmt.Errorf("%w: it is tried again", ErrUnfinished)
+
 // Failures is what applying a plan returns when some steps failed; all others
 // were done.
 type Failures []*OpError

@@ -36,17 +36,19 @@ type preparation struct {
 
 // Prepare returns the output of the command that prepares this host. The first call with
 // a text lets it run, once; until it has ended well, the error is or wraps
-// netstate.ErrUnfinished. An empty text is no command.
+// netstate.ErrUnfinished, and netstate.ErrRepeated after a failure. An empty text is no command:
+// none is tried any more.
 func (r *Runner) Prepare(text string, limit time.Duration) (output string, err error) {
 	if r.Refused != nil {
 		return "", r.Refused
 	}
-	if text == "" {
-		return "", nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := &r.prepare
+	if text == "" {
+		*p = preparation{}
+		return "", nil
+	}
 	if !p.asked || p.text != text {
 		*p = preparation{asked: true, text: text}
 	}
@@ -55,7 +57,7 @@ func (r *Runner) Prepare(text string, limit time.Duration) (output string, err e
 	case p.done:
 		return p.output, nil
 	case p.err != nil:
-		return "", fmt.Errorf("%s: %w; %w", PrepareName, p.err, netstate.ErrUnfinished)
+		return "", fmt.Errorf("%s: %w; %w", PrepareName, p.err, netstate.ErrRepeated)
 	}
 	r.wake.Wake()
 	return "", fmt.Errorf("%s: %w", PrepareName, netstate.ErrUnfinished)

@@ -340,13 +340,18 @@ func TestPrepareRunsOnce(t *testing.T) {
 		if out, err := l.r.Prepare("", time.Minute); out != "" || err != nil {
 			l.Errorf("no command: %q, %v", out, err)
 		}
-		if _, err := l.r.Prepare("prepare", time.Minute); !errors.Is(err, netstate.ErrUnfinished) {
+		if _, err := l.r.Prepare("prepare", time.Minute); !errors.Is(err, netstate.ErrUnfinished) || errors.Is(err, netstate.ErrRepeated) {
 			l.Errorf("at first: %v", err)
 		}
 		advance(time.Millisecond)
-		if _, err := l.r.Prepare("prepare", time.Minute); !errors.Is(err, netstate.ErrUnfinished) || !errors.Is(err, errTest) || told.Load() != 1 {
+		if _, err := l.r.Prepare("prepare", time.Minute); !errors.Is(err, netstate.ErrRepeated) || !errors.Is(err, errTest) || told.Load() != 1 {
 			l.Errorf("after a failure: %v, told %d times", err, told.Load())
 		}
+		_, _ = l.r.Prepare("", time.Minute)
+		advance(time.Hour)
+		l.wantRuns("no try is left", "prepare")
+		_, _ = l.r.Prepare("prepare", time.Minute)
+		advance(time.Millisecond)
 		l.set(func() { fails = false })
 		advance(5 * time.Second)
 		for range 3 {
@@ -355,7 +360,7 @@ func TestPrepareRunsOnce(t *testing.T) {
 			}
 			advance(time.Hour)
 		}
-		l.wantRuns("one failure", "prepare", "prepare")
+		l.wantRuns("one failure more", "prepare", "prepare")
 		l.settle(post, peer(2, ""))
 		l.runs()
 		_, _ = l.r.Prepare("prepare2", time.Minute)
