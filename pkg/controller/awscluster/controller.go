@@ -60,6 +60,7 @@ type Options struct {
 type Controller struct {
 	options  Options
 	networks map[string]*network // by namespace and name
+	lists    int64               // the list of AWSClusters that began last
 	clusters map[string]cluster  // likewise
 	// claims are the AWSClusters whose annotations name a network, by namespace and name.
 	claims   map[identity]map[string]*network
@@ -106,7 +107,7 @@ func New(e *controller.Engine, o Options) *Controller {
 	}
 	controller.Follow(e, controller.Feed[object, state]{
 		What: "awsclusters", Client: o.Client, Path: AWSClusters, Format: objectFormat, Optional: true,
-		Keep: keep, List: c.list, Set: c.set, Delete: c.remove,
+		Keep: keep, Begin: func(list int64) { c.lists = list }, NumberedList: c.list, Set: c.set, Delete: c.remove,
 	})
 	controller.LookUp(e, controller.Lookup[capi.Contract]{What: "contract of awsclusters", Due: c.contractDue, Read: c.readContract, Take: c.takeContract})
 	controller.LookUp(e, controller.Lookup[seen]{What: "networks", Side: mostReads, Due: c.readDue, Read: c.read, Take: c.take, More: c.more})
@@ -132,7 +133,7 @@ func (c *Controller) Lead(t election.Term) {
 		c.late = now.Add(lateTime)
 	}
 	for _, n := range c.networks {
-		n.writing, n.written, n.fails, n.retry, n.told = false, 0, 0, time.Time{}, time.Time{}
+		n.writing, n.fails, n.retry, n.told = false, 0, time.Time{}, time.Time{}
 		n.reading, n.stale, n.seen, n.known, n.failures, n.passes, n.settled = false, false, nil, known{}, 0, 0, false
 		n.abandon()
 		n.flying, n.polling, n.trouble, n.drifted, n.held, n.late = 0, false, nil, nil, time.Time{}, time.Time{}
@@ -178,18 +179,29 @@ func (c *Controller) join(keys ...string) {
 	}
 }
 
-// list replaces all AWSClusters. A server without the resource has none.
-func (c *Controller) list(all map[string]state) {
-	controller.Replace(c.networks, all, c.set, c.remove)
+// list replaces all AWSClusters. A server without the resource has none. The list may be older
+// than a write that ended after the list began. After a restore of the cluster from a backup, it
+// may also be older than the known state.
+func (c *Controller) list(number int64, all map[string]state) {
+	controller.Replace(c.networks, all, func(key string, s state) {
+		if n := c.networks[key]; n == nil || n.written < number || !s.isOlder(n.state) {
+			c.enter(key, s)
+		}
+	}, c.remove)
 }
 
-// set takes a state of an AWSCluster.
+// set takes a state of an AWSCluster from the watch, unless the answer to a write has shown a
+// later one.
 func (c *Controller) set(key string, s state) {
+	if n := c.networks[key]; n == nil || !s.isOlder(n.state) {
+		c.enter(key, s)
+	}
+}
+
+// enter replaces the state of an AWSCluster.
+func (c *Controller) enter(key string, s state) {
 	n, now := c.networks[key], time.Now()
-	switch {
-	case n != nil && n.UID == s.UID && s.revision != 0 && s.revision < n.written:
-		return // older than our last write, which the watch has yet to show
-	case n == nil || n.UID != s.UID:
+	if n == nil || n.UID != s.UID {
 		if n != nil {
 			c.release(n, now)
 		}

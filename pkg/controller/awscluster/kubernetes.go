@@ -166,7 +166,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 		}
 		shown := true // by the watch, which may be earlier than the answer
 		if revision := kube.Revision(a.version.ResourceVersion); revision > n.revision {
-			shown, n.written, n.Version, n.revision = false, revision, a.version, revision
+			shown, n.written, n.Version, n.revision = false, c.lists, a.version, revision
 		}
 		a.made()
 		c.judge(n, now)

@@ -38,7 +38,7 @@ type network struct {
 
 	// The writes to Kubernetes.
 	writing bool
-	written int64 // the revision of the last one
+	written int64 // the list that had begun last when the last one ended
 	fails   int   // in a row
 	retry   time.Time
 	told    time.Time // when the status was last written

@@ -103,6 +103,11 @@ const ownIdentity = "AWSClusterControllerIdentity"
 
 func (s state) finalized() bool { return slices.Contains(s.Finalizers, Finalizer) }
 
+// isOlder reports whether s is an earlier state of the same AWSCluster than another one.
+func (s state) isOlder(than state) bool {
+	return s.UID == than.UID && s.revision != 0 && s.revision < than.revision
+}
+
 // ref returns the AWSCluster as an object of events and writes.
 func (s state) ref() controller.Ref {
 	return controller.Ref{APIVersion: apiVersion, Kind: Kind, Namespace: s.Namespace, Name: s.Name, UID: s.UID}

@@ -64,7 +64,7 @@ func TestOneAWSClusterKeepsANetwork(t *testing.T) {
 		copied.UID = "x"
 		c.set(copied.Key(), copied)
 		check("with another object of the name", "default/a")
-		c.list(nil)
+		c.list(1, nil)
 		if len(c.claims) > 0 || len(c.networks) > 0 {
 			t.Errorf("%d claims and %d networks are left", len(c.claims), len(c.networks))
 		}

@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tulle-net/tulle/pkg/controller"
 	"github.com/tulle-net/tulle/pkg/election"
 	"github.com/tulle-net/tulle/pkg/kube"
@@ -124,6 +126,23 @@ func (l *Lab) Pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
+
+// RefuseWatches ends the watches of a resource. The server refuses new ones, and lists, until
+// AllowWatches.
+func (l *Lab) RefuseWatches(resource string) {
+	l.API.Do(func() {
+		l.API.Refuse = func(r *http.Request) *metav1.Status {
+			if r.Method != http.MethodGet || r.URL.Path != "/"+resource {
+				return nil
+			}
+			return apitest.Refusal(http.StatusServiceUnavailable, "refused by the test")
+		}
+		l.API.End()
+	})
+}
+
+// AllowWatches allows all requests again.
+func (l *Lab) AllowWatches() { l.API.Do(func() { l.API.Refuse = nil }) }
 
 // Do calls f in the loop.
 func (l *Lab) Do(f func()) {

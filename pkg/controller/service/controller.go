@@ -97,7 +97,7 @@ type service struct {
 
 	// The writes to Kubernetes.
 	writing bool
-	written int64 // the revision of the last one
+	written int64 // the list that had begun last when the last one ended
 	fails   int   // in a row
 	retry   time.Time
 
@@ -142,6 +142,7 @@ func (s *service) leaving() bool {
 type Controller struct {
 	options   Options
 	services  map[string]*service // by namespace and name
+	lists     int64               // the list of Services that began last
 	nodes     map[string]node
 	instances map[string]*cloud.Instance // by provider ID
 	backends  map[string]*backend
@@ -184,7 +185,7 @@ func New(e *controller.Engine, o Options) *Controller {
 	c.look.needed = o.DryRun && cloudbalancer.IsBalancerName(o.Only)
 	controller.Follow(e, controller.Feed[object, state]{
 		What: "services", Client: o.Client, Path: Services, Format: objectFormat,
-		Keep: keep, List: c.list, Set: c.set, Delete: c.remove,
+		Keep: keep, Begin: func(list int64) { c.lists = list }, NumberedList: c.list, Set: c.set, Delete: c.remove,
 	})
 	controller.Follow(e, controller.Feed[kube.Node, node]{
 		What: "nodes", Client: o.Client, Path: kube.Nodes, Format: kube.WholeNode,
@@ -234,20 +235,32 @@ func (c *Controller) due(key string, now time.Time) {
 	c.clouds.Set(key, now)
 }
 
-// list replaces all Services.
-func (c *Controller) list(all map[string]state) {
-	controller.Replace(c.services, all, c.set, c.remove)
+// list replaces all Services. The list may be older than a write that ended after the list
+// began. After a restore of the cluster from a backup, it may also be older than the known
+// state.
+func (c *Controller) list(number int64, all map[string]state) {
+	controller.Replace(c.services, all, func(key string, v state) {
+		if s := c.services[key]; s == nil || s.written < number || !v.isOlder(s.state) {
+			c.enter(key, v)
+		}
+	}, c.remove)
 }
 
-// set takes a state of a Service.
+// set takes a state of a Service from the watch, unless the answer to a write has shown a
+// later one.
 func (c *Controller) set(key string, v state) {
+	if s := c.services[key]; s == nil || !v.isOlder(s.state) {
+		c.enter(key, v)
+	}
+}
+
+// enter replaces the state of a Service.
+func (c *Controller) enter(key string, v state) {
 	s, now := c.services[key], time.Now()
 	switch {
 	case !v.Balances && !v.finalized():
 		c.remove(key)
 		return
-	case s != nil && s.UID == v.UID && v.revision != 0 && v.revision < s.written:
-		return // older than our last write, which the watch has yet to show
 	case s == nil || s.UID != v.UID:
 		s = &service{}
 		c.services[key] = s

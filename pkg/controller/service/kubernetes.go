@@ -128,7 +128,7 @@ func (c *Controller) Done(w controller.Write, err error) {
 			// The watch may have shown a later state already, which has the write.
 			if revision, _ := strconv.ParseInt(a.version.ResourceVersion, 10, 64); revision == 0 || revision > s.revision {
 				a.made()
-				s.version.ResourceVersion, s.revision, s.written = a.version.ResourceVersion, revision, revision
+				s.version.ResourceVersion, s.revision, s.written = a.version.ResourceVersion, revision, c.lists
 			}
 		}
 		if s.gone && !s.finalized() {

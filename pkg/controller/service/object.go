@@ -106,6 +106,11 @@ func keep(o *object) (key string, s state) {
 // finalized reports whether the Service has our finalizer.
 func (s state) finalized() bool { return slices.Contains(s.finalizers, Finalizer) }
 
+// isOlder reports whether s is an earlier state of the same Service than another one.
+func (s state) isOlder(than state) bool {
+	return s.UID == than.UID && s.revision != 0 && s.revision < than.revision
+}
+
 // ref returns the Service as an object of events and writes.
 func (s state) ref() controller.Ref {
 	return controller.Ref{Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: s.UID}

@@ -7,6 +7,7 @@
 //	f.Do(func() { f.NoWatchList = true })  // one of its faults
 //	f.Cut()                                // ends all watches
 //	f.Compact()                            // forgets all history
+//	f.Backup()                             // returns a function that restores the store
 //	f.Asked("GET /api/v1/nodes?")          // counts requests
 //
 // Nodes are Kubernetes' own type, in protobuf and in JSON. All other objects are JSON,

@@ -52,6 +52,10 @@ func (f *Server) Sorted(r *http.Request) []Object {
 
 func (f *Server) list(w http.ResponseWriter, r *http.Request, t target) {
 	query := r.URL.Query()
+	if s := f.tooNew(query.Get("resourceVersion"), query.Get("resourceVersionMatch")); s != nil {
+		f.Fail(w, r, s)
+		return
+	}
 	f.mu.Lock()
 	all := f.Sorted(r)
 	meta := metav1.ListMeta{ResourceVersion: fmt.Sprint(f.revision)}
