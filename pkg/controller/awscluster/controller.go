@@ -28,8 +28,8 @@ const (
 	mostInRegion = 4
 	// tellTime is the shortest time between two statuses that differ in progress alone.
 	tellTime = 5 * time.Second
-	// patientPasses is how many plans in a row may find something to do before the next one
-	// has to wait.
+	// patientPasses is how many runs in a row may do something before the next one has to
+	// wait.
 	patientPasses = 3
 )
 
@@ -134,7 +134,8 @@ func (c *Controller) Lead(t election.Term) {
 	}
 	for _, n := range c.networks {
 		n.writing, n.fails, n.retry, n.told = false, 0, time.Time{}, time.Time{}
-		n.reading, n.stale, n.seen, n.known, n.failures, n.passes, n.settled = false, false, nil, known{}, 0, 0, false
+		n.reading, n.stale, n.seen, n.known, n.settled = false, false, nil, known{}, false
+		n.unread, n.failures, n.blocked, n.passes = 0, 0, 0, 0
 		n.abandon()
 		n.flying, n.polling, n.trouble, n.drifted, n.held, n.late = 0, false, nil, nil, time.Time{}, time.Time{}
 		c.hold(n)

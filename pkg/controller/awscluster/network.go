@@ -49,8 +49,10 @@ type network struct {
 	stale    bool  // the job changed after the reading began
 	seen     *seen // the last one, or nil
 	known    known
-	failures int // readings and runs in a row that failed
-	passes   int // plans in a row that were not empty
+	unread   int // readings in a row that failed
+	failures int // runs that failed, or lacked quota, since a run last did something
+	blocked  int // readings of a deletion that something holds
+	passes   int // runs in a row that did something
 	settled  bool
 
 	// The run of a plan.
@@ -103,7 +105,8 @@ func (c *Controller) judge(n *network, now time.Time) {
 	changed := gate != n.gate || !reflect.DeepEqual(j, n.job) || !slices.Equal(problems, n.problems)
 	n.gate, n.job, n.problems = gate, j, problems
 	if changed {
-		n.failures, n.passes, n.settled, n.stale, n.known.whole = 0, 0, false, n.reading, false
+		n.unread, n.failures, n.blocked, n.passes = 0, 0, 0, 0
+		n.settled, n.stale, n.known.whole = false, n.reading, false
 		n.abandon()
 		n.seen, n.trouble = nil, nil
 	}

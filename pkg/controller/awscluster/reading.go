@@ -155,18 +155,18 @@ func (c *Controller) take(keys []string, found map[string]seen) {
 func (c *Controller) took(n *network, s seen, now time.Time) {
 	key, before := n.Key(), n.seen
 	if s.err != nil {
-		n.failures++
+		n.unread++
 		if before != nil && before.err == nil { // what was known stays known
 			kept := *before
 			kept.err = s.err
 			s = kept
 		}
 		n.seen = &s
-		c.reads.Set(key, now.Add(pause(s.err, n.failures)))
+		c.reads.Set(key, now.Add(pause(s.err, n.unread)))
 		c.warn(n, "ReadingFailed", s.err.Error())
 		return
 	}
-	n.seen, n.known = &s, s.known
+	n.seen, n.known, n.unread = &s, s.known, 0
 	switch {
 	case len(s.problems) > 0:
 		c.warn(n, "InvalidSpec", problemsText(s.problems))
@@ -184,16 +184,16 @@ func (c *Controller) took(n *network, s seen, now time.Time) {
 
 // rest is called when a reading found nothing to do.
 func (c *Controller) rest(n *network, now time.Time) {
-	n.trouble, n.passes = nil, 0
+	n.trouble, n.failures, n.passes = nil, 0, 0
 	if n.job.end {
 		if s := n.seen; !s.gone {
-			n.failures++
+			n.blocked++
 			c.warn(n, "DeletionBlocked", blockedText(s.plan))
-			c.reads.Set(n.Key(), now.Add(holding.After(n.failures)))
+			c.reads.Set(n.Key(), now.Add(holding.After(n.blocked)))
 		}
 		return // or the finalizer goes
 	}
-	n.failures, n.settled = 0, len(n.seen.plan.Problems) == 0
+	n.settled = len(n.seen.plan.Problems) == 0
 	if len(n.drifted) > 0 {
 		c.note(n, "Restored", listed(n.drifted, "; "))
 		n.drifted = nil
@@ -214,8 +214,8 @@ func (c *Controller) begin(n *network, now time.Time) {
 		c.reads.Set(n.Key(), now.Add(c.options.Period))
 		return
 	}
-	if n.passes++; n.passes > patientPasses {
-		if at := now.Add(backoff.After(n.passes - patientPasses)); n.held.Before(at) {
+	if more := n.passes + 1 - patientPasses; more > 0 {
+		if at := now.Add(backoff.After(more)); n.held.Before(at) {
 			n.held = at
 		}
 	}
@@ -349,6 +349,10 @@ func (c *Controller) over(n *network, now time.Time) {
 	n.abandon()
 	c.polls.Remove(key)
 	c.steps.Advance(key, now)
+	if p.Done > 0 { // what failed before may work again
+		n.failures = 0
+		n.passes++
+	}
 	if n.trouble = p.Failed; len(p.Failed) == 0 {
 		c.reads.Set(key, now)
 		return
