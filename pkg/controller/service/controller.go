@@ -265,6 +265,9 @@ func (c *Controller) enter(key string, v state) {
 		s = &service{}
 		c.services[key] = s
 	}
+	if v.version != s.version { // another program's change may be the fix
+		s.retry, s.fails = time.Time{}, 0
+	}
 	wanted, want := s.wanted(), s.want
 	s.state = v
 	s.claim = c.options.Rules.Claim(v.Service)

@@ -12,6 +12,9 @@ import (
 	"github.com/tulle-net/tulle/pkg/kube"
 )
 
+// shownLimit is how long a write waits for the watch to show that the Service has changed.
+const shownLimit = time.Second
+
 // Plan implements controller.Controller: the finalizers and the statuses of Services.
 func (c *Controller) Plan(now time.Time, n int) (writes []controller.Write, again time.Time) {
 	if c.options.DryRun { // a preview shows all, also what is not due yet
@@ -135,10 +138,12 @@ func (c *Controller) Done(w controller.Write, err error) {
 			c.event(s, false, "DeletedLoadBalancer", "Deleted load balancer")
 			s.worked, s.began = false, time.Time{}
 		}
+	case kube.Moved(err):
+		s.retry = now.Add(shownLimit)
 	default:
 		s.fails++
 		s.retry = now.Add(controller.Backoff(backoff, s.fails, err))
-		if !kube.Moved(err) && kube.OutcomeOf(err) == kube.Refused {
+		if kube.OutcomeOf(err) == kube.Refused {
 			c.event(s, true, failedReason, "Error syncing load balancer: cannot "+w.Summary+": "+err.Error())
 		}
 	}
