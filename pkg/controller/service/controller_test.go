@@ -395,6 +395,34 @@ func TestTwoNodesOfOneInstance(t *testing.T) {
 	})
 }
 
+// TestAnExcludedNodeIsNotLookedUp: a stopped instance is looked up again and again while its Node
+// is to be a target, not while the Node is excluded, and again once it is not.
+func TestAnExcludedNodeIsNotLookedUp(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.Begin()
+		l.add("web")
+		lookups := func() int {
+			before := len(l.fleet.Calls())
+			l.Pass(30 * time.Minute)
+			return len(l.fleet.Calls()) - before
+		}
+		l.fleet.SetState(nameOf(2), cloud.Stopped)
+		if n := lookups(); n < 20 {
+			t.Errorf("%d lookups in half an hour", n)
+		}
+		l.ChangeNode(nameOf(2), func(n *corev1.Node) { n.Labels[ExcludeLabel] = "true" })
+		l.Pass(2 * time.Minute)
+		if n := lookups(); n > 3 { // those of the account
+			t.Errorf("%d lookups in half an hour while the Node is excluded", n)
+		}
+		l.wantBalanced("web", 1)
+		l.fleet.SetState(nameOf(2), cloud.Running)
+		l.ChangeNode(nameOf(2), func(n *corev1.Node) { delete(n.Labels, ExcludeLabel) })
+		l.Pass(5 * time.Second)
+		l.wantBalanced("web", 1, 2)
+	})
+}
+
 // A preview shows every change, in order, and makes none.
 func TestPreviewShowsEverything(t *testing.T) {
 	inLab(t, func(l *lab) {

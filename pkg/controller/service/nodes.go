@@ -66,7 +66,8 @@ func (c *Controller) setNode(name string, n node) {
 		return
 	}
 	c.nodes[name] = n
-	if n.serves && c.instances[n.id] == nil {
+	// Nothing looks up an instance while its Node is no target.
+	if i := c.instances[n.id]; n.serves && (i == nil || !was.serves && !runs(i)) {
 		c.lookUpInstance(n.id, time.Now())
 	}
 	c.nodesChanged(time.Now())

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"maps"
 	"time"
 
 	"github.com/tulle-net/tulle/pkg/cloud"
@@ -62,7 +63,8 @@ func (c *Controller) take(_ []string, all map[string]found) {
 	}
 }
 
-// takeInstances takes a reading of instances. Those that do not run are looked up again.
+// takeInstances takes a reading of instances. Those that do not run are looked up again, unless
+// no Node that is to be a target has them any more.
 func (c *Controller) takeInstances(r *request, f found) {
 	has := make(map[string]bool)
 	for _, id := range c.instanceIDs() {
@@ -72,12 +74,16 @@ func (c *Controller) takeInstances(r *request, f found) {
 		if i, answered := f.instances[id]; answered && has[id] {
 			c.instances[id] = &i
 			delete(c.look.instances, id)
-			if i.Problem != "" || i.State != cloud.Running {
+			if !runs(&i) {
 				c.look.instances[id] = true // until it runs
 			}
 		}
 	}
+	maps.DeleteFunc(c.look.instances, func(id string, _ bool) bool { return !has[id] })
 }
+
+// runs reports whether an instance is known to run.
+func runs(i *cloud.Instance) bool { return i != nil && i.Problem == "" && i.State == cloud.Running }
 
 // takeAccount takes a reading of the account.
 func (c *Controller) takeAccount(r *request, f found, now time.Time) {
