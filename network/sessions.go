@@ -113,10 +113,18 @@ func (v View) wireguardReport() *status.WireGuard {
 	for _, p := range s.Peers {
 		r.Sessions[ageOf(p, v.At)]++
 	}
-	r.Received, r.Sent = s.Received, s.Sent
-	d := s.Sessions.Dropped
-	r.Dropped[status.DropNoPeer], r.Dropped[status.DropNoSession] = d.NoPeer, d.NoSession
-	r.Dropped[status.DropWrongSource], r.Dropped[status.DropMalformed] = d.WrongSource, d.Malformed
+	for _, l := range s.Links {
+		d := status.WireGuardDevice{Device: l.Link, Received: l.Received, Sent: l.Sent, Dropped: map[string]uint64{
+			status.DropNoPeer: l.Dropped.NoPeer, status.DropNoSession: l.Dropped.NoSession,
+			status.DropWrongSource: l.Dropped.WrongSource, status.DropMalformed: l.Dropped.Malformed,
+		}}
+		r.Devices = append(r.Devices, d)
+		r.Received += d.Received
+		r.Sent += d.Sent
+		for reason, n := range d.Dropped {
+			r.Dropped[reason] += n
+		}
+	}
 	return r
 }
 

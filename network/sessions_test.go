@@ -45,7 +45,10 @@ func encryptedView(t *testing.T, peers ...netstate.Session) View {
 			return only(b).Peer(lease, *p.Lease, &lease.Attrs, backend.PlainMetrics, move.Before{})
 		}},
 		Sessions: &sessionsView{key: wireguardKey(t, ownWireGuardKey), pastTunnel: &past, Sessions: netstate.Sessions{
-			Peers: peers, Received: 70, Sent: 80, Dropped: netstate.SessionDrops{NoPeer: 1, NoSession: 2, WrongSource: 3},
+			Peers: peers, Links: []netstate.Traffic{
+				{Link: "tulle-wg", Received: 60, Sent: 70, Dropped: netstate.SessionDrops{NoPeer: 1, NoSession: 2, WrongSource: 1}},
+				{Link: "tulle6-wg", Received: 10, Sent: 10, Dropped: netstate.SessionDrops{WrongSource: 2}},
+			},
 		}},
 	}
 }
@@ -67,6 +70,9 @@ func TestSessionsAreReported(t *testing.T) {
 		if n, known := r.Dropped[reason]; n != want || !known {
 			t.Errorf("%s: %d, %t", reason, n, known)
 		}
+	}
+	if d := r.Devices; len(d) != 2 || d[0].Device != "tulle-wg" || d[0].Received != 60 || d[1].Sent != 10 || d[1].Dropped[status.DropWrongSource] != 2 {
+		t.Errorf("got %+v", d)
 	}
 	peers := v.peerReports()
 	if len(peers) != 1 || len(peers[0].Sessions) != 2 {

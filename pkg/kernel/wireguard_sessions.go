@@ -32,9 +32,9 @@ func (k *Kernel) Sessions(ctx context.Context, links []string) (netstate.Session
 		}
 		s := l.Attrs().Statistics
 		if _, isTUN := l.(*netlink.Tuntap); isTUN && s != nil { // its program knows the rest
-			all.Received += s.RxBytes
-			all.Sent += s.TxBytes
-			all.Dropped.NoSession += s.TxDropped
+			all.Links = append(all.Links, netstate.Traffic{
+				Link: name, Received: s.RxBytes, Sent: s.TxBytes, Dropped: netstate.SessionDrops{NoSession: s.TxDropped},
+			})
 		}
 		if l.Type() != netstate.TunnelWireGuard {
 			continue
@@ -54,11 +54,9 @@ func (k *Kernel) Sessions(ctx context.Context, links []string) (netstate.Session
 			return netstate.Sessions{}, err
 		}
 		if s != nil {
-			all.Received += s.RxBytes
-			all.Sent += s.TxBytes
-			all.Dropped.Add(netstate.SessionDrops{
+			all.Links = append(all.Links, netstate.Traffic{Link: name, Received: s.RxBytes, Sent: s.TxBytes, Dropped: netstate.SessionDrops{
 				NoPeer: s.TxErrors, NoSession: s.TxDropped, WrongSource: s.RxFrameErrors, Malformed: s.RxLengthErrors,
-			})
+			}})
 		}
 	}
 	return all, nil

@@ -28,19 +28,15 @@ type SessionDrops struct {
 	Malformed   uint64 // received, with a wrong length
 }
 
-// Add adds o to d.
-func (d *SessionDrops) Add(o SessionDrops) {
-	d.NoPeer += o.NoPeer
-	d.NoSession += o.NoSession
-	d.WrongSource += o.WrongSource
-	d.Malformed += o.Malformed
+// Traffic is what went through a link since it was made, also with peers that are gone.
+type Traffic struct {
+	Link           string
+	Received, Sent uint64 // bytes of all packets on the wire
+	Dropped        SessionDrops
 }
 
-// Sessions are all sessions of some links, and what these links dropped.
+// Sessions are all sessions of some links, and what went through these links.
 type Sessions struct {
 	Peers []Session
-	// Received and Sent are the bytes of all packets on the wire since the links were made,
-	// also those of peers that are gone.
-	Received, Sent uint64
-	Dropped        SessionDrops
+	Links []Traffic
 }

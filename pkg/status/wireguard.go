@@ -11,16 +11,26 @@ type WireGuard struct {
 	PublicKey string `json:"publicKey"` // this node's
 	// Sessions counts the peers' keys by the age of their last handshake.
 	Sessions map[string]int `json:"sessions,omitempty"`
-	// Received and Sent are the bytes on the wire since the devices were made.
+	// Received and Sent are the bytes on the wire since the present devices were made.
 	Received uint64 `json:"receivedBytes"`
 	Sent     uint64 `json:"sentBytes"`
-	// Dropped counts packets by reason, as far as that is known.
+	// Dropped counts packets by reason, as far as that is known. Those that would have left past
+	// the tunnel belong to no device.
 	Dropped map[string]uint64 `json:"dropped,omitempty"`
+	Devices []WireGuardDevice `json:"devices,omitempty"`
 	Problem string            `json:"problem,omitempty"` // why what precedes is unknown
 	// KeyMade is when the key was made; nil if that is unknown.
 	KeyMade    *time.Time `json:"keyMade,omitempty"`
 	KeyProblem string     `json:"keyProblem,omitempty"` // why the key cannot be replaced
 	Rotation   *Rotation  `json:"rotation,omitempty"`   // nil while the key is not replaced
+}
+
+// WireGuardDevice is what went through a device since it was made.
+type WireGuardDevice struct {
+	Device   string            `json:"device"`
+	Received uint64            `json:"receivedBytes"`
+	Sent     uint64            `json:"sentBytes"`
+	Dropped  map[string]uint64 `json:"dropped"`
 }
 
 // The ages of a session's last handshake.

@@ -302,8 +302,8 @@ func table() []metric {
 
 		wireguardGauge("wireguard_sessions", "With the backend wireguard: keys of peers, by the age of their last handshake.", "handshake", status.SessionAges(),
 			func(g *status.WireGuard) map[string]int { return g.Sessions }),
-		counter("wireguard_received_bytes_total", "With the backend wireguard: bytes received from peers on the wire.", wireguard(func(g *status.WireGuard) float64 { return float64(g.Received) })),
-		counter("wireguard_sent_bytes_total", "With the backend wireguard: bytes sent to peers on the wire.", wireguard(func(g *status.WireGuard) float64 { return float64(g.Sent) })),
+		wireguardBytes("wireguard_received_bytes_total", "With the backend wireguard: bytes received from peers on the wire.", func(d status.WireGuardDevice) uint64 { return d.Received }),
+		wireguardBytes("wireguard_sent_bytes_total", "With the backend wireguard: bytes sent to peers on the wire.", func(d status.WireGuardDevice) uint64 { return d.Sent }),
 		wireguardDropped(),
 		gauge("wireguard_key_made_timestamp_seconds", "With the backend wireguard: Unix time when the node's key was made, in seconds.", knownTime(func(r reading) *time.Time {
 			if r.WireGuard == nil {

@@ -48,8 +48,11 @@ func inCloud() fake {
 func encrypted() fake {
 	f := well(3)
 	f.state.WireGuard = &status.WireGuard{
-		PublicKey: "x", Sessions: map[string]int{status.SessionLive: 2, status.SessionNever: 1}, Received: 7000, Sent: 800,
+		PublicKey: "x", Sessions: map[string]int{status.SessionLive: 2, status.SessionNever: 1}, Received: 7030, Sent: 840,
 		Dropped: map[string]uint64{status.DropNoPeer: 5},
+		Devices: []status.WireGuardDevice{
+			{Device: "tulle-wg", Received: 7000, Sent: 800, Dropped: map[string]uint64{status.DropNoPeer: 5}}, {Device: "tulle-wg2", Received: 30, Sent: 40},
+		},
 		KeyMade: new(time.Unix(1_700_000_000, 0)), Rotation: &status.Rotation{Step: "return"},
 	}
 	return f
@@ -89,7 +92,7 @@ func TestMetricsShowTheState(t *testing.T) {
 			tunnel_bytes_total{device="tulle.udp",direction="in"} 600 tunnel_bytes_total{device="tulle.udp",direction="out"} 700
 			tunnel_dropped_total{device="tulle.udp",reason="stranger"} 5`, ""},
 		{"wireguard", encrypted(), `wireguard_sessions{handshake="live"} 2 wireguard_sessions{handshake="expired"} 0 wireguard_sessions{handshake="never"} 1
-			wireguard_received_bytes_total 7000 wireguard_sent_bytes_total 800 wireguard_dropped_packets_total{reason="no-peer"} 5`, `wireguard_dropped_packets_total{reason="past-tunnel"}`},
+			wireguard_received_bytes_total{device="tulle-wg"} 7000 wireguard_sent_bytes_total{device="tulle-wg2"} 40 wireguard_dropped_packets_total{device="tulle-wg",reason="no-peer"} 5`, `wireguard_dropped_packets_total{device="",reason="past-tunnel"}`},
 		{"moving", moving(), `ready 1 move_under_way 1 move_peers_awaited 2`, ""},
 		{"ill", ill(), `healthy 1 ready 0 ready_check{check="lease"} 0 ready_check{check="loop"} 1 ready_check{check="files"} 0 peers 300 peers_unroutable 3 leases_rejected 1 node_id_shared 1
 			store_failing 1 store_remembered 1 kernel_in_sync 0 kernel_objects_pending 4 kernel_objects_failing 17 kernel_problems 1

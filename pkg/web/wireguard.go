@@ -2,6 +2,8 @@ package web
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,16 +11,6 @@ import (
 	"github.com/tulle-net/tulle/pkg/page"
 	"github.com/tulle-net/tulle/pkg/status"
 )
-
-// wireguard returns a reader whose value is known while the sessions are.
-func wireguard(read func(*status.WireGuard) float64) reader {
-	return func(r reading) (float64, bool) {
-		if r.WireGuard == nil || r.WireGuard.Problem != "" {
-			return 0, false
-		}
-		return read(r.WireGuard), true
-	}
-}
 
 // wireguardGauge returns a row with one value for each label.
 func wireguardGauge(name, help, label string, labels []string, read func(*status.WireGuard) map[string]int) metric {
@@ -33,17 +25,34 @@ func wireguardGauge(name, help, label string, labels []string, read func(*status
 		}}
 }
 
-// wireguardDropped returns the row of dropped packets. A reason that is unknown now has
-// no value.
-func wireguardDropped() metric {
-	return metric{prometheus.NewDesc("tulle_wireguard_dropped_packets_total", "With the backend wireguard: packets dropped, by reason.", []string{"reason"}, nil), prometheus.CounterValue,
+// wireguardBytes returns a row with one value for each device. A device that is deleted, as at
+// the end of a key's replacement, takes its series along: a sum of devices would go back.
+func wireguardBytes(name, help string, read func(status.WireGuardDevice) uint64) metric {
+	return metric{prometheus.NewDesc("tulle_"+name, help, []string{"device"}, nil), prometheus.CounterValue,
 		func(r reading, emit func(float64, ...string)) {
 			if r.WireGuard == nil {
 				return
 			}
-			for _, reason := range status.Drops() {
-				if n, known := r.WireGuard.Dropped[reason]; known {
-					emit(float64(n), reason)
+			for _, d := range r.WireGuard.Devices {
+				emit(float64(read(d)), d.Device)
+			}
+		}}
+}
+
+// wireguardDropped returns the row of dropped packets. A reason that is unknown now has
+// no value.
+func wireguardDropped() metric {
+	return metric{prometheus.NewDesc("tulle_wireguard_dropped_packets_total", "With the backend wireguard: packets dropped, by reason.", []string{"device", "reason"}, nil), prometheus.CounterValue,
+		func(r reading, emit func(float64, ...string)) {
+			if r.WireGuard == nil {
+				return
+			}
+			if n, known := r.WireGuard.Dropped[status.DropPastTunnel]; known {
+				emit(float64(n), "", status.DropPastTunnel)
+			}
+			for _, d := range r.WireGuard.Devices {
+				for _, reason := range slices.Sorted(maps.Keys(d.Dropped)) {
+					emit(float64(d.Dropped[reason]), d.Device, reason)
 				}
 			}
 		}}
