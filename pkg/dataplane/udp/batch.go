@@ -28,8 +28,9 @@ type batch struct {
 	messages [maxMessages]datagram.Message
 	controls [maxMessages]datagram.Control
 	parts    [maxMessages]part
-	n        int // messages
-	sent     int // of them, while they are sent
+	n        int  // messages
+	sent     int  // of them, while they are sent
+	waits    bool // for room
 	failed   error
 	vectors  [maxVectors]unix.Iovec
 	used     int // vectors
@@ -131,11 +132,13 @@ func (b *batch) flush() error {
 // transmit sends everything, and reports whether that is done. If not, room's set reports when
 // to go on.
 func (b *batch) transmit(set uintptr) bool {
-	if b.transmitSome() {
+	done := b.transmitSome()
+	if done && !b.waits {
 		return true
 	}
-	b.failed = b.socket.watchRoom(set)
-	return b.failed != nil
+	b.waits = !done
+	b.failed = b.socket.watchRoom(set, b.waits)
+	return done || b.failed != nil
 }
 
 // transmitSome sends as much as the socket takes, and reports whether that is all.

@@ -16,7 +16,7 @@ import (
 type socket struct {
 	fd       int
 	arrivals watch // of packets
-	room     watch // for packets, once after each call of watchRoom
+	room     watch // for packets, while watchRoom has turned it on
 	closed   bool
 }
 
@@ -45,9 +45,14 @@ func openSocket(at netip.AddrPort, shared bool) (s *socket, gso bool, err error)
 	return s, gso, nil
 }
 
-// watchRoom lets room's set, of which it gets the descriptor, report once that there is room.
-func (s *socket) watchRoom(set uintptr) error {
-	return control(int(set), unix.EPOLL_CTL_MOD, s.fd, unix.EPOLLOUT|unix.EPOLLONESHOT)
+// watchRoom lets room's set, of which it gets the descriptor, report when there is room, or not.
+// While it does, each datagram that leaves wakes what polls.
+func (s *socket) watchRoom(set uintptr, on bool) error {
+	var events uint32
+	if on {
+		events = unix.EPOLLOUT
+	}
+	return control(int(set), unix.EPOLL_CTL_MOD, s.fd, events)
 }
 
 // stop ends what waits, now and later.

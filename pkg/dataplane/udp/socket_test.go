@@ -54,17 +54,6 @@ func TestSendingWakesNoReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reported := func() (n int) {
-		if err := socket.arrivals.raw.Control(func(set uintptr) {
-			n, err = unix.EpollWait(int(set), make([]unix.EpollEvent, 1), 0)
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
 	for _, to := range []struct {
 		name string
 		at   unix.Sockaddr
@@ -76,10 +65,20 @@ func TestSendingWakesNoReader(t *testing.T) {
 		if err := unix.Sendto(socket.fd, []byte("hello"), 0, to.at); err != nil {
 			t.Fatal(err)
 		}
-		if n := reported(); n != to.want {
+		if n := reported(t, &socket.arrivals); n != to.want {
 			t.Errorf("a datagram to %s: %d events, want %d", to.name, n, to.want)
 		}
 	}
+}
+
+// reported returns how many events a watch reports now.
+func reported(t *testing.T, w *watch) (n int) {
+	t.Helper()
+	var err error
+	if failed := w.raw.Control(func(set uintptr) { n, err = unix.EpollWait(int(set), make([]unix.EpollEvent, 1), 0) }); failed != nil || err != nil {
+		t.Fatal(failed, err)
+	}
+	return n
 }
 
 // fullSocket returns the batch of a socket that has less room than is to be sent, to a host that
@@ -116,7 +115,8 @@ func fullSocket(t *testing.T) (ns *kerneltest.NS, b *batch, flushed chan error) 
 	return ns, b, flushed
 }
 
-// TestWriterWaitsForRoom: what the socket has no room for is sent later.
+// TestWriterWaitsForRoom: what the socket has no room for is sent later. After that, what leaves
+// is reported no more.
 func TestWriterWaitsForRoom(t *testing.T) {
 	ns, b, flushed := fullSocket(t)
 	select {
@@ -130,6 +130,9 @@ func TestWriterWaitsForRoom(t *testing.T) {
 	}
 	if n := b.counters.packets.Load(); n != maxMessages {
 		t.Errorf("%d datagrams are sent, want %d", n, maxMessages)
+	}
+	if n := reported(t, &b.socket.room); n != 0 {
+		t.Errorf("%d events after all is sent", n)
 	}
 }
 
