@@ -116,6 +116,10 @@ func (d *decoder) line(key string, value []byte) {
 		if s := number(value, 62); s > 0 {
 			p.handshake = time.Unix(int64(s), 0)
 		}
+	case "last_handshake_time_nsec": // which follows the seconds
+		if ns := number(value, 64); ns < uint64(time.Second) && !p.handshake.IsZero() {
+			p.handshake = time.Unix(p.handshake.Unix(), int64(ns))
+		}
 	case "rx_bytes":
 		p.received = number(value, 64)
 	case "tx_bytes":

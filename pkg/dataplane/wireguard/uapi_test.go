@@ -82,7 +82,7 @@ func TestDecode(t *testing.T) {
 		t.Fatalf("read %v, %+v", is, peers)
 	}
 	p := peers[0]
-	if p.Endpoint != netip.MustParseAddrPort("[abcd:23::33]:51820") || p.PSK == 0 || p.Keepalive != 25 || !p.handshake.Equal(time.Unix(1700000000, 0)) ||
+	if p.Endpoint != netip.MustParseAddrPort("[abcd:23::33]:51820") || p.PSK == 0 || p.Keepalive != 25 || !p.handshake.Equal(time.Unix(1700000000, 5)) ||
 		p.sent != 38333 || p.received != 2224 || len(p.allowed) != 2 || p.allowed[1] != netip.MustParsePrefix("fd00::/8") {
 		t.Errorf("read %+v", p)
 	}
@@ -91,13 +91,35 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestHandshakesHaveNanoseconds: a handshake counts for a key that is younger than its second.
+func TestHandshakesHaveNanoseconds(t *testing.T) {
+	for lines, want := range map[string]time.Time{
+		"sec=1700000000 nsec=0":                    time.Unix(1700000000, 0),
+		"sec=1700000000 nsec=999999999":            time.Unix(1700000000, 999999999),
+		"sec=1700000000 nsec=1000000000":           time.Unix(1700000000, 0),
+		"sec=1700000000 nsec=-1":                   time.Unix(1700000000, 0),
+		"sec=1700000000 nsec=18446744073709551615": time.Unix(1700000000, 0),
+		"sec=0 nsec=5":                             {},
+		"nsec=5":                                   {},
+	} {
+		text := "public_key=" + strings.Repeat("01", 32) + "\n"
+		for _, line := range strings.Fields(lines) {
+			name, value, _ := strings.Cut(line, "=")
+			text += "last_handshake_time_" + name + "=" + value + "\n"
+		}
+		if _, peers := decode(text); len(peers) != 1 || !peers[0].handshake.Equal(want) {
+			t.Errorf("%s: read %+v, not %s", lines, peers, want)
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(answered)
-	f.Add("public_key=00\nallowed_ip=x\nendpoint=\nlast_handshake_time_sec=99999999999999999999\n")
+	f.Add("public_key=00\nallowed_ip=x\nendpoint=\nlast_handshake_time_sec=99999999999999999999\nlast_handshake_time_nsec=1000000000\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		_, peers := decode(text)
 		for _, p := range peers {
-			if p.Peer.IsZero() {
+			if p.Peer.IsZero() || !p.handshake.IsZero() && p.handshake.Unix() <= 0 {
 				t.Errorf("read %+v", p)
 			}
 			for _, a := range p.allowed {
