@@ -33,24 +33,31 @@ func (k *Kernel) WatchHost(ctx context.Context, to func(netstate.Event)) error {
 }
 
 // WatchRoutes calls changed after each change that may lead packets another way: to links,
-// addresses, routes and rules of all tables. It returns when ctx ends or the socket fails.
-func (k *Kernel) WatchRoutes(ctx context.Context, changed func()) error {
+// addresses, routes and rules of all tables. links reports whether links may have changed.
+// The first call means that WatchRoutes listens from now on. It returns when ctx ends or the
+// socket fails.
+func (k *Kernel) WatchRoutes(ctx context.Context, changed func(links bool)) error {
 	w := &watcher{kernel: k}
 	if err := w.subscribe(slices.Concat(hostGroups, ruleGroups)); err != nil {
 		return err
 	}
 	defer w.file.Close()
 	defer context.AfterFunc(ctx, func() { w.file.Close() })()
+	changed(true)
 	buf := make([]byte, readSize)
 	for {
-		_, _, err := w.receive(buf)
+		n, _, err := w.receive(buf)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil && !errors.Is(err, unix.ENOBUFS):
 			return fmt.Errorf("watch the kernel: %w", err)
 		}
-		changed()
+		links := err != nil
+		for m := range messages(buf[:n]) {
+			links = links || m.typ == unix.RTM_NEWLINK || m.typ == unix.RTM_DELLINK
+		}
+		changed(links)
 	}
 }
 

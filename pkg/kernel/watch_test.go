@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -223,13 +224,20 @@ func TestWatchRoutesHearsOfAllWays(t *testing.T) {
 		{"link set eth0 mtu 1400", "link set eth0 mtu 1500"},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
-		var heard atomic.Bool
+		var heard, links atomic.Int32
 		ended := make(chan error, 1)
-		go func() { ended <- k.WatchRoutes(ctx, func() { heard.Store(true) }) }()
+		go func() {
+			ended <- k.WatchRoutes(ctx, func(ofLinks bool) {
+				heard.Add(1)
+				if ofLinks {
+					links.Add(1)
+				}
+			})
+		}()
 		kerneltest.Eventually(t, time.Minute, func() error { // once it listens
 			ns.IP(t, c[0])
 			ns.IP(t, c[1])
-			if !heard.Load() {
+			if heard.Load() < 2 { // the first call is of its beginning
 				return fmt.Errorf("nothing is heard of %s", c[0])
 			}
 			return nil
@@ -237,6 +245,9 @@ func TestWatchRoutesHearsOfAllWays(t *testing.T) {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("it ended with %v", err)
+		}
+		if ofLinks := links.Load() > 1; ofLinks != strings.HasPrefix(c[0], "link ") {
+			t.Errorf("after %s, links changed: %t", c[0], ofLinks)
 		}
 	}
 }

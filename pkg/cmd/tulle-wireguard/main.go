@@ -65,7 +65,7 @@ starts
 .B tulle\-wireguard@INTERFACE.service
 instead; do not enable that unit.
 .PP
-It ends when its device is deleted. After a crash,
+It ends when its device is deleted, renamed or moved to another network namespace. After a crash,
 .B tulled
 starts it again; until then no packet for the network leaves the host.
 .BR wg (8)

@@ -196,6 +196,25 @@ func TestEndsWithItsDevice(t *testing.T) {
 	ask(t, s.Socket(), "get=1\n\n")
 }
 
+// TestEndsWithoutItsDevice: another program takes the device, which exists on. No packet may come
+// out of it there.
+func TestEndsWithoutItsDevice(t *testing.T) {
+	h, s := newHost(t), newSettings(t)
+	elsewhere := kerneltest.NewNS(t, "elsewhere")
+	for _, taken := range []string{"link set tulle-wg netns " + elsewhere.Name, "link set tulle-wg name foreign group 0"} {
+		p := h.launch(s)
+		h.ns.IP(t, "link set "+tunName+" mtu 1400") // which changes nothing
+		ask(t, s.Socket(), "get=1\n\n")
+		h.ns.IP(t, taken)
+		wantEnd(t, p, 1, "Lost the TUN device")
+		h.makeDevice()
+	}
+	h.launch(s)
+	if out := elsewhere.IP(t, "link show "+tunName); !strings.Contains(out, "NO-CARRIER") && !strings.Contains(out, "DOWN") {
+		t.Errorf("a program still serves %s", out)
+	}
+}
+
 // TestOneProgramADevice starts a second one, on the same folder and on another.
 func TestOneProgramADevice(t *testing.T) {
 	h, s := newHost(t), newSettings(t)

@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tulle-net/tulle/pkg/dataplane/tunfile"
 )
 
 const tunFile = "/dev/net/tun"
@@ -54,35 +56,8 @@ func attach(fd int, name string) (udp bool, err error) {
 }
 
 // isOn reports whether a queue is one of the device with this name in the network namespace
-// where it was opened. A device keeps its queues, and may keep its name, in another one.
+// where it was opened.
 func isOn(f *os.File, name string) bool {
 	raw, err := f.SyscallConn()
-	if err != nil {
-		return false
-	}
-	is := false
-	err = raw.Control(func(fd uintptr) {
-		var request unix.Ifreq
-		if unix.IoctlIfreq(int(fd), unix.TUNGETIFF, &request) != nil || request.Name() != name {
-			return
-		}
-		there, here := namespace(fd, unix.TUNGETDEVNETNS), namespace(fd, unix.SIOCGSKNS)
-		is = there == here || there == 0 || here == 0
-	})
-	return err == nil && is
-}
-
-// namespace returns the number of the network namespace that a request returns, or 0 if
-// it is refused, as that for a device before Linux 5.2.
-func namespace(fd uintptr, request uint) uint64 {
-	n, err := unix.IoctlRetInt(int(fd), request)
-	if err != nil {
-		return 0
-	}
-	defer unix.Close(n)
-	var is unix.Stat_t
-	if unix.Fstat(n, &is) != nil {
-		return 0
-	}
-	return is.Ino
+	return err == nil && tunfile.IsOn(raw, name)
 }

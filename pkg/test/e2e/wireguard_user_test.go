@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tulle-net/tulle/pkg/companion"
+	"github.com/tulle-net/tulle/pkg/kernel/kerneltest"
 	"github.com/tulle-net/tulle/pkg/status"
 	"github.com/tulle-net/tulle/pkg/test/clustertest"
 )
@@ -145,7 +146,8 @@ func TestWireGuardInUserSpaceHeals(t *testing.T) {
 	w := newNetwork(t, 2, 1, wireguardDual)
 	one, two := w.Hosts[0], w.Hosts[1]
 	wire := w.watchWire(one)
-	for _, line := range []string{"link delete tulle-wg", "link set tulle6-wg down", "link set tulle-wg name stolen", "route flush proto 84", "link set tulle-wg mtu 1430"} {
+	elsewhere := kerneltest.NewNS(t, "elsewhere").Name
+	for _, line := range []string{"link delete tulle-wg", "link set tulle6-wg down", "link set tulle-wg netns " + elsewhere, "link set tulle-wg name stolen", "route flush proto 84", "link set tulle-wg mtu 1430"} {
 		w.eventually(func() error {
 			if out, code := w.command(one, "status"); code != 0 {
 				return fmt.Errorf("not ready:\n%s", out)

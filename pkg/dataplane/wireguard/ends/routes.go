@@ -20,6 +20,7 @@ type routes struct {
 	generation atomic.Uint64 // from 1; each change begins another
 	due        atomic.Bool   // another generation begins soon
 	mark       atomic.Uint32 // of the sockets
+	relinked   func()        // is called when links may have changed
 	stop       func()
 	running    sync.WaitGroup
 
@@ -35,9 +36,11 @@ const (
 	watchAgain = time.Second
 )
 
-func newRoutes(k *kernel.Kernel) *routes {
+// newRoutes returns what knows a kernel's routes, and calls relinked when its links may have
+// changed.
+func newRoutes(k *kernel.Kernel, relinked func()) *routes {
 	ctx, stop := context.WithCancel(context.Background())
-	r := &routes{kernel: k, stop: stop}
+	r := &routes{kernel: k, relinked: relinked, stop: stop}
 	r.generation.Store(1)
 	r.running.Go(func() {
 		for ctx.Err() == nil {
@@ -50,7 +53,10 @@ func newRoutes(k *kernel.Kernel) *routes {
 	return r
 }
 
-func (r *routes) changed() {
+func (r *routes) changed(links bool) {
+	if links {
+		r.relinked()
+	}
 	if r.due.CompareAndSwap(false, true) {
 		time.AfterFunc(settleTime, func() {
 			r.due.Store(false)

@@ -36,7 +36,7 @@ func openSockets(t *testing.T) *opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRoutes(k)
+	r := newRoutes(k, func() {})
 	t.Cleanup(r.close)
 	o := &opened{sockets: newSockets(newFlow(func() {}), newFlow(func() {}), r), received: make(chan received, 1<<16)}
 	receive, port, err := o.Open(0)

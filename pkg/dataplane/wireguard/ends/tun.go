@@ -10,8 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.zx2c4.com/wireguard/conn"
 	"golang.zx2c4.com/wireguard/tun"
+	"k8s.io/klog/v2"
 
 	"github.com/tulle-net/tulle/pkg/dataplane/packet"
+	"github.com/tulle-net/tulle/pkg/dataplane/tunfile"
 )
 
 // tunDevice is a TUN device whose packets are read and written in batches. The wrapped device does the
@@ -20,6 +22,7 @@ type tunDevice struct {
 	tun.Device
 	raw      syscall.RawConn
 	routes   *routes
+	losing   sync.Once
 	out, in  *flow
 	reading  func(fd uintptr) bool // read, which is allocated once
 	writing  func(fd uintptr) bool
@@ -61,6 +64,19 @@ func newTUN(d tun.Device, out, in *flow) (*tunDevice, error) {
 	t.reading, t.writing = t.read, t.write
 	t.merger = packet.NewMerger(udp, t.deliver)
 	return t, nil
+}
+
+// check closes the file of a device that another program has renamed, deleted or moved to another network
+// namespace: the sockets are of this one, and what comes through them must not get there.
+func (t *tunDevice) check() {
+	name, err := t.Name() // as it was when the file was opened
+	if err == nil && tunfile.IsOn(t.raw, name) {
+		return
+	}
+	t.losing.Do(func() {
+		klog.ErrorS(err, "Lost the TUN device, which another program deleted, renamed or moved to another network namespace", "link", name)
+		t.Device.Close()
+	})
 }
 
 // Close implements tun.Device.
