@@ -48,7 +48,7 @@ func (s sessions) read(ctx context.Context, links []string) (netstate.Sessions, 
 	if err != nil {
 		return all, err
 	}
-	more, err := s.tunnels.Sessions(links)
+	more, err := s.tunnels.Sessions(ctx, links)
 	all.Peers = append(all.Peers, more...)
 	return all, err
 }

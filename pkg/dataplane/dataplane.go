@@ -50,9 +50,11 @@ func (d *Dataplane) holder(o netstate.Object) Holder {
 }
 
 // Dump returns what all hold. If one fails, the whole dump fails: what it holds is
-// unknown, and not gone.
+// unknown, and not gone. The error netstate.Unknown says that of a part only, and the dump has
+// the rest.
 func (d *Dataplane) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error) {
 	all, err := d.kernel.Dump(ctx, scope)
+	unknown, err := netstate.UnknownOf(err)
 	if err != nil {
 		return nil, err
 	}
@@ -64,6 +66,9 @@ func (d *Dataplane) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.
 		if len(more) > 0 {
 			all = append(without(all, more), more...)
 		}
+	}
+	if unknown != nil {
+		return all, unknown
 	}
 	return all, nil
 }

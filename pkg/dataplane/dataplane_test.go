@@ -125,6 +125,24 @@ func TestDumpIsWholeOrFails(t *testing.T) {
 	}
 }
 
+// TestDumpWithoutAPartHasTheRest: only one link's program does not answer.
+func TestDumpWithoutAPartHasTheRest(t *testing.T) {
+	kernel, engine, _ := pair()
+	kernel.has, engine.has = []netstate.Object{tun, route}, []netstate.Object{command}
+	kernel.dump = netstate.Unknown{}.With(tun.Name, errTest)
+	got, err := New(kernel, engine).Dump(t.Context(), netstate.Scope{})
+	if unknown, failed := netstate.UnknownOf(err); failed != nil || unknown[tun.Name] != errTest {
+		t.Errorf("the dump ends with %v", err)
+	}
+	if want := []netstate.Object{tun, route, command}; !slices.Equal(got, want) {
+		t.Errorf("dumped %v, want %v", got, want)
+	}
+	engine.dump = errTest
+	if got, err := New(kernel, engine).Dump(t.Context(), netstate.Scope{}); got != nil || errors.As(err, new(netstate.Unknown)) {
+		t.Errorf("with the engine unreadable: %v, %v", got, err)
+	}
+}
+
 // watch runs a Watch of both, until one ends.
 func watch(t *testing.T, kernel, engine *holder) (events chan netstate.Event, done chan error) {
 	events, done = make(chan netstate.Event, 10), make(chan error, 1)

@@ -31,6 +31,8 @@ type pass struct {
 	shaken map[string]netstate.Kind
 	fought map[string]bool // those of them with a fight
 	plan   netstate.Plan
+	// unknown is what the dump of a resync could not show: it is left as it is.
+	unknown netstate.Unknown
 	// twins has, for a delete, the route to the same destination that must exist before.
 	twins map[netstate.Key]netstate.Key
 }
@@ -78,6 +80,7 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 	defer r.mu.Unlock()
 	p.complete = r.desired.complete
 	p.ours = p.ours || r.resync.ours
+	r.presume(p, actual)
 	if p.complete {
 		p.plan = netstate.Diff(&r.desired.state, actual)
 	} else {
@@ -86,6 +89,7 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 		r.foreign = r.foreign || slices.ContainsFunc(actual, netstate.MayBePredecessors)
 		r.spare(p, actual)
 	}
+	p.plan = slices.DeleteFunc(p.plan, func(op netstate.Op) bool { return p.unknown.Hides(op.Object.Key()) })
 	planned := make(map[netstate.Key]bool, len(p.plan))
 	for _, op := range p.plan {
 		planned[op.Object.Key()] = true
@@ -112,6 +116,21 @@ func (r *Reconciler) planResync(p *pass, actual []netstate.Object) {
 	r.refresh()
 }
 
+// presume takes links as they are wanted where a dump could not show how they are: as far as
+// the kernel knows them, they are healed.
+func (r *Reconciler) presume(p *pass, actual []netstate.Object) {
+	if p.unknown == nil {
+		return
+	}
+	for i, o := range actual {
+		if is, ok := o.(netstate.Link); ok {
+			if want, wanted := r.desired.state.Get(is.Key()); wanted {
+				actual[i] = p.unknown.Presume(is, want.(netstate.Link))
+			}
+		}
+	}
+}
+
 // spare removes from a plan what would cost a link of ours everything on it, until
 // all owners that may want something there are known.
 func (r *Reconciler) spare(p *pass, actual []netstate.Object) {
@@ -136,12 +155,18 @@ func (r *Reconciler) spare(p *pass, actual []netstate.Object) {
 // absorb makes part of p what it serves of all that is waiting. What is wanted
 // differently since the dump began the plan has already. What was heard of the
 // kernel since may be news to it, except where the plan puts it right anyway.
-// And a failure that it has no step for is over.
+// And a failure that it has no step for is over. What the dump could not show waits on.
 func (r *Reconciler) absorb(p *pass, planned map[netstate.Key]bool) {
 	for k, t := range r.queue.ready {
 		merge(p.tasks, k, t)
 	}
 	r.queue.ready = nil
+	for k, t := range p.tasks {
+		if p.unknown.Hides(k) {
+			delete(p.tasks, k)
+			r.queue.restore(k, t)
+		}
+	}
 	for k := range planned {
 		if t, ok := r.queue.drifted.get(k); ok {
 			merge(p.tasks, k, t)
@@ -149,7 +174,7 @@ func (r *Reconciler) absorb(p *pass, planned map[netstate.Key]bool) {
 		}
 	}
 	for k := range r.queue.failed {
-		if !planned[k] {
+		if !planned[k] && !p.unknown.Hides(k) {
 			r.queue.settle(k)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // Kernel is what the loop needs of a kernel.
 type Kernel interface {
 	// Dump returns what is ours, and nothing else's that Diff would not leave
-	// alone.
+	// alone. With the error netstate.Unknown it returns what is known.
 	Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error)
 	// Apply carries out a plan. Steps that fail keep no other from being done;
 	// the error is then netstate.Failures, and any other if nothing is known.
@@ -180,7 +180,7 @@ func (r *Reconciler) step(ctx context.Context) {
 	defer func() { r.pay(p, stop()) }()
 	if p.full {
 		actual, err := r.kernel.Dump(ctx, scope)
-		if err != nil {
+		if p.unknown, err = netstate.UnknownOf(err); err != nil {
 			r.dumpFailed(ctx, p, err)
 			return
 		}

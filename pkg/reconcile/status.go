@@ -189,8 +189,12 @@ func (r *report) resynced(p *pass, took time.Duration) {
 	r.resyncs++
 	r.swept = r.swept || p.complete
 	r.lastResync, r.resyncTook = p.start, took
-	r.dump.Was(nil)
 	r.dumpFailures = 0
+	if p.unknown != nil {
+		r.dump.Was(p.unknown)
+	} else {
+		r.dump.Was(nil)
+	}
 }
 
 // heal counts one restored object. It logs that, unless the object is part of a fight

@@ -1,7 +1,9 @@
 package reconcile
 
 import (
+	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,5 +69,63 @@ func TestWireGuardPeers(t *testing.T) {
 		l.wait(10 * time.Minute)
 		l.has(moved, allowed(3, 3))
 		l.healed(0, 0, 0, 0, 0, 1, 1, 0)
+	})
+}
+
+// TestSilentProgramDelaysOnlyItsOwn: what its kernel has is healed while it does not answer, and
+// what it holds itself is left alone.
+func TestSilentProgramDelaysOnlyItsOwn(t *testing.T) {
+	tunnel := netstate.Link{
+		Name: "tulle-wg", Kind: netstate.TunnelWireGuardTUN, MTU: 1420, Group: netstate.Mark, Up: true,
+		WireGuard: netstate.WireGuard{Key: netstate.PublicKeyOf([32]byte{1}), Port: 51820},
+	}
+	wgPeer := func(n byte) netstate.WGPeer {
+		return netstate.WGPeer{Link: tunnel.Name, Peer: netstate.PublicKeyOf([32]byte{n}), Endpoint: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, n}), 51820)}
+	}
+	peer := func(n byte) []netstate.Object {
+		return []netstate.Object{wgPeer(n), netstate.WGAllowed{Link: tunnel.Name, Prefix: subnet(int(n)), Peer: wgPeer(n).Peer}, netstate.Route{Dst: subnet(int(n)), Link: tunnel.Name}}
+	}
+	running(t, []netstate.Object{tunnel, forward}, func(l *lab) {
+		l.set("two", peer(2)...)
+		l.set("three", peer(3)...)
+		l.synced()
+		goOn := l.f.Silence(tunnel.Name, errors.New("no answer"))
+		ops := l.ops()
+		l.f.Delete(peer(2)[2].Key())
+		off := forward
+		off.Value = "0"
+		if err := l.f.Put(off); err != nil {
+			l.Fatal(err)
+		}
+		l.r.Resync()
+		l.wait(time.Minute)
+		if got := ops(); strings.Contains(got, "wgpeer") || strings.Contains(got, "wgallowed") || strings.Contains(got, "link ") {
+			l.Errorf("while the program is silent, the loop did %s", got)
+		}
+		l.has(tunnel, forward)
+		l.has(peer(2)...)
+		if s := l.r.Status(); s.InSync || s.DumpError == nil || len(s.Failing) > 0 {
+			l.Errorf("the status is %s", l.dumpStatus())
+		}
+
+		// Changes wait, also those that come during a resync, and through others.
+		release := l.f.BlockDump()
+		l.r.Resync()
+		l.wait(time.Second)
+		l.remove("three")
+		l.set("four", peer(4)...)
+		release()
+		l.wait(time.Second)
+		l.r.Resync()
+		l.wait(time.Second)
+		l.has(peer(4)[2])
+		l.hasNot(peer(3)[2])
+		if s := l.r.Status(); len(s.Failing) != 4 {
+			l.Errorf("of four changes are failing: %s", l.failing())
+		}
+		goOn()
+		l.wait(time.Second)
+		l.synced()
+		l.has(peer(4)...)
 	})
 }

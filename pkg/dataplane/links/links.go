@@ -17,7 +17,7 @@ type Engine interface {
 	Serves(o netstate.Object) bool
 	// Open begins to move the packets of a link whose device exists, as the link says from
 	// now on.
-	Open(l netstate.Link) error
+	Open(ctx context.Context, l netstate.Link) error
 	// Close ends that, and drops what the engine holds of the link. The device stays. Close
 	// does nothing if the engine does not serve the link.
 	Close(link string)
@@ -25,12 +25,14 @@ type Engine interface {
 	// a link.
 	Prune(has func(link string) bool)
 	// Apply carries out the steps of a plan on objects that are no links.
-	Apply(p netstate.Plan) netstate.Failures
+	Apply(ctx context.Context, p netstate.Plan) netstate.Failures
+	// Show returns a link of the kernel with what the engine knows of it at once.
+	Show(l netstate.Link) netstate.Link
 	// Dump returns a link of the kernel with what the engine knows of it, and the objects
-	// that the engine holds on it.
-	Dump(l netstate.Link) (netstate.Link, []netstate.Object)
+	// that the engine holds on it. With an error, neither is known.
+	Dump(ctx context.Context, l netstate.Link) (netstate.Link, []netstate.Object, error)
 	// OnStop sets what is called with the name of a link whose packets the engine stopped
-	// to move by itself.
+	// to move by itself, or of which it knows more again.
 	OnStop(f func(link string))
 }
 
@@ -60,9 +62,11 @@ func New(k Kernel, engine Engine) *Plane {
 	return p
 }
 
-// Dump returns what the kernel and the engine hold.
+// Dump returns what the kernel and the engine hold. If the engine does not know what it holds
+// of some links, the error is netstate.Unknown.
 func (p *Plane) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Object, error) {
 	objects, err := p.Kernel.Dump(ctx, scope)
+	unknown, err := netstate.UnknownOf(err)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +74,22 @@ func (p *Plane) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Obje
 	for i, o := range objects {
 		if l, ok := o.(netstate.Link); ok && p.engine.Serves(l) {
 			there[l.Name] = true
-			link, held := p.engine.Dump(l)
+			link, held, err := p.engine.Dump(ctx, l)
+			if err != nil {
+				unknown = unknown.With(l.Name, err)
+				continue
+			}
 			objects[i] = link
 			objects = append(objects, held...)
 		}
 	}
 	p.engine.Prune(func(link string) bool { return there[link] })
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case unknown != nil:
+		return objects, unknown
+	}
 	return objects, nil
 }
 
@@ -127,7 +141,7 @@ func (p *Plane) applyFirst(ctx context.Context, plan netstate.Plan) (n int, err 
 	if !served {
 		return n, p.Kernel.Apply(ctx, plan[:n])
 	}
-	if failures := p.engine.Apply(plan[:n]); len(failures) > 0 {
+	if failures := p.engine.Apply(ctx, plan[:n]); len(failures) > 0 {
 		return n, failures
 	}
 	return n, nil
@@ -143,7 +157,7 @@ func (p *Plane) applyLink(ctx context.Context, step netstate.Plan, l netstate.Li
 	if err := p.Kernel.Apply(ctx, step); err != nil {
 		return err
 	}
-	if err := p.engine.Open(l); err != nil {
+	if err := p.engine.Open(ctx, l); err != nil {
 		return netstate.Failures{{Op: step[0], Err: err}}
 	}
 	return nil
@@ -162,7 +176,7 @@ func (p *Plane) Watch(ctx context.Context, to func(netstate.Event)) error {
 	}()
 	return p.Kernel.Watch(ctx, func(e netstate.Event) {
 		if l, ok := e.Object.(netstate.Link); ok && !e.Gone && p.engine.Serves(l) {
-			e.Object, _ = p.engine.Dump(l)
+			e.Object = p.engine.Show(l)
 		}
 		to(e)
 	})

@@ -44,6 +44,7 @@ type fakeEngine struct {
 	peers  *netstate.State
 	calls  []string
 	refuse error
+	mute   error
 	stop   func(string)
 }
 
@@ -53,7 +54,7 @@ func (e *fakeEngine) Serves(o netstate.Object) bool {
 	return isPeer || isLink && l.Kind == netstate.TunnelUDP
 }
 
-func (e *fakeEngine) Open(l netstate.Link) error {
+func (e *fakeEngine) Open(_ context.Context, l netstate.Link) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.calls = append(e.calls, "open "+l.Name)
@@ -83,7 +84,7 @@ func (e *fakeEngine) Prune(has func(string) bool) {
 	}
 }
 
-func (e *fakeEngine) Apply(p netstate.Plan) (failed netstate.Failures) {
+func (e *fakeEngine) Apply(_ context.Context, p netstate.Plan) (failed netstate.Failures) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, op := range p {
@@ -100,11 +101,18 @@ func (e *fakeEngine) Apply(p netstate.Plan) (failed netstate.Failures) {
 	return failed
 }
 
-func (e *fakeEngine) Dump(l netstate.Link) (netstate.Link, []netstate.Object) {
+func (e *fakeEngine) Show(l netstate.Link) netstate.Link {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l.UDP = e.open[l.Name]
-	return l, e.peers.Sorted()
+	return l
+}
+
+func (e *fakeEngine) Dump(_ context.Context, l netstate.Link) (netstate.Link, []netstate.Object, error) {
+	l = e.Show(l)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return l, e.peers.Sorted(), e.mute
 }
 
 func (e *fakeEngine) OnStop(f func(string)) { e.stop = f }
@@ -221,6 +229,30 @@ func TestFailuresOfBothAreReported(t *testing.T) {
 	k.AbortApply(0, errors.New("nothing is known"))
 	if err := p.Apply(t.Context(), plan(t, p, want)); errors.As(err, &failed) {
 		t.Errorf("an unknown outcome is %v", err)
+	}
+}
+
+// TestDumpHasWhatIsKnown: an engine that does not know its part keeps nothing else back.
+func TestDumpHasWhatIsKnown(t *testing.T) {
+	p, _, e := newPlane()
+	if err := p.Apply(t.Context(), plan(t, p, netstate.Of(link, other, addr, peer, route))); err != nil {
+		t.Fatal(err)
+	}
+	e.mute = errors.New("no answer")
+	bare := link
+	bare.UDP = netstate.UDP{}
+	e.open[link.Name] = netstate.UDP{}
+	has, err := p.Dump(t.Context(), netstate.Scope{})
+	if unknown, failed := netstate.UnknownOf(err); failed != nil || len(unknown) != 1 || !errors.Is(unknown[link.Name], e.mute) {
+		t.Errorf("the dump ends with %v", err)
+	}
+	if want := netstate.Of(bare, other, addr, route); len(netstate.Diff(want, has)) > 0 {
+		t.Errorf("it has %v", has)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Dump(ctx, netstate.Scope{}); !errors.Is(err, context.Canceled) || errors.As(err, new(netstate.Unknown)) {
+		t.Errorf("a dump that was given up ends with %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"context"
 	"maps"
 	"net/netip"
 	"runtime"
@@ -63,7 +64,7 @@ func (e *Engine) OnStop(f func(link string)) {
 
 // Open begins to move the packets of a link whose device exists, as the link says. It
 // changes nothing if it does so already.
-func (e *Engine) Open(l netstate.Link) error {
+func (e *Engine) Open(_ context.Context, l netstate.Link) error {
 	if err := checkUDP(l); err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (e *Engine) names() []string {
 }
 
 // Apply carries out steps on peers.
-func (e *Engine) Apply(p netstate.Plan) (failed netstate.Failures) {
+func (e *Engine) Apply(_ context.Context, p netstate.Plan) (failed netstate.Failures) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	changed := make(map[*state]bool)
@@ -168,23 +169,36 @@ func (e *Engine) Apply(p netstate.Plan) (failed netstate.Failures) {
 	return failed
 }
 
-// Dump returns a link of the kernel as it is with the engine, and its peers.
-func (e *Engine) Dump(l netstate.Link) (netstate.Link, []netstate.Object) {
+// Show returns a link of the kernel as it is with the engine.
+func (e *Engine) Show(l netstate.Link) netstate.Link {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := e.links[l.Name]
+	return e.show(l)
+}
+
+// show implements Show. The caller holds mu.
+func (e *Engine) show(l netstate.Link) netstate.Link {
 	l.UDP = netstate.UDP{}
-	if s == nil {
-		return l, nil
-	}
-	if s.link != nil && s.link.moves() {
+	if s := e.links[l.Name]; s != nil && s.link != nil && s.link.moves() {
 		l.UDP = s.link.is
+	}
+	return l
+}
+
+// Dump returns a link of the kernel as it is with the engine, and its peers.
+func (e *Engine) Dump(_ context.Context, l netstate.Link) (netstate.Link, []netstate.Object, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l = e.show(l)
+	s := e.links[l.Name]
+	if s == nil {
+		return l, nil, nil
 	}
 	objects := make([]netstate.Object, 0, len(s.peers))
 	for prefix, at := range s.peers {
 		objects = append(objects, netstate.UDPPeer{Link: l.Name, Prefix: prefix, Endpoint: at})
 	}
-	return l, objects
+	return l, objects, nil
 }
 
 // Counts returns what was moved through each link.

@@ -138,7 +138,7 @@ func TestPortIsNotShared(t *testing.T) {
 		return err
 	})
 	defer other.CloseAll()
-	if err := other.Open(a.link()); !errors.Is(err, syscall.EADDRINUSE) {
+	if err := other.Open(t.Context(), a.link()); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a second engine opens with %v", err)
 	}
 	a.pod.Ping(t, "", b.podIP(), 100)

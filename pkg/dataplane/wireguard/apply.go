@@ -2,6 +2,7 @@ package wireguard
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,22 +19,22 @@ const batchSize = 256
 var errNoPeer = errors.New("the peer could not be set")
 
 // Apply carries out steps on peers and prefixes.
-func (e *Engine) Apply(p netstate.Plan) (failed netstate.Failures) {
+func (e *Engine) Apply(ctx context.Context, p netstate.Plan) (failed netstate.Failures) {
 	for len(p) > 0 {
 		name := netstate.LinkOf(p[0].Object)
 		n := 1
 		for n < len(p) && n < batchSize && netstate.LinkOf(p[n].Object) == name {
 			n++
 		}
-		failed = append(failed, e.apply(e.link(name), p[:n])...)
+		failed = append(failed, e.apply(ctx, e.link(name), p[:n])...)
 		p = p[n:]
 	}
 	return failed
 }
 
 // apply carries out some steps on one link. If the program refuses one, it does the steps
-// one by one.
-func (e *Engine) apply(l *link, p netstate.Plan) (failed netstate.Failures) {
+// one by one. If the program does not answer, all steps that are left fail.
+func (e *Engine) apply(ctx context.Context, l *link, p netstate.Plan) (failed netstate.Failures) {
 	if l == nil {
 		for _, op := range p {
 			if op.Verb != netstate.Delete {
@@ -44,15 +45,20 @@ func (e *Engine) apply(l *link, p netstate.Plan) (failed netstate.Failures) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(p) > 1 && e.send(l, p) == nil {
-		return nil
+	if len(p) > 1 {
+		if err := e.send(ctx, l, p); err == nil || isUnanswered(err) {
+			return failAll(p, err)
+		}
 	}
 	refused := make(map[netstate.Key]bool)
 	for i, op := range p {
 		a, isPrefix := op.Object.(netstate.WGAllowed)
 		err := errNoPeer
 		if !isPrefix || !refused[netstate.WGPeer{Link: a.Link, Peer: a.Peer}.Key()] {
-			err = e.send(l, p[i:i+1])
+			err = e.send(ctx, l, p[i:i+1])
+		}
+		if isUnanswered(err) {
+			return append(failed, failAll(p[i:], err)...)
 		}
 		if err != nil {
 			refused[op.Object.Key()] = true
@@ -62,8 +68,19 @@ func (e *Engine) apply(l *link, p netstate.Plan) (failed netstate.Failures) {
 	return failed
 }
 
+// failAll returns the failures of steps that all failed with one error, if that is not nil.
+func failAll(p netstate.Plan, err error) (failed netstate.Failures) {
+	if err == nil {
+		return nil
+	}
+	for _, op := range p {
+		failed = append(failed, &netstate.OpError{Op: op, Err: err})
+	}
+	return failed
+}
+
 // send carries out steps in one request.
-func (e *Engine) send(l *link, p netstate.Plan) error {
+func (e *Engine) send(ctx context.Context, l *link, p netstate.Plan) error {
 	r := newRequest(len(p))
 	defer r.clear()
 	set := make([]netip.AddrPort, len(p))
@@ -100,7 +117,7 @@ func (e *Engine) send(l *link, p netstate.Plan) error {
 			return syscall.EOPNOTSUPP
 		}
 	}
-	if err := r.send(l.settings.Socket(), nil); err != nil {
+	if err := e.ask(ctx, l, r, nil); err != nil {
 		return err
 	}
 	for i, op := range p {
@@ -112,7 +129,7 @@ func (e *Engine) send(l *link, p netstate.Plan) error {
 }
 
 // configure gives the program a key and a port, where it has others.
-func (l *link) configure(is, want netstate.WireGuard, private [32]byte) error {
+func (e *Engine) configure(ctx context.Context, l *link, is, want netstate.WireGuard, private [32]byte) error {
 	r := newRequest(1)
 	defer r.clear()
 	if is.Key != want.Key {
@@ -121,7 +138,7 @@ func (l *link) configure(is, want netstate.WireGuard, private [32]byte) error {
 	if is.Port != want.Port {
 		r.line("listen_port", want.Port)
 	}
-	err := r.send(l.settings.Socket(), nil)
+	err := e.ask(ctx, l, r, nil)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return want.PortInUse(err)
 	}
@@ -130,6 +147,13 @@ func (l *link) configure(is, want netstate.WireGuard, private [32]byte) error {
 
 // request is a request to a program. It has secrets.
 type request struct{ bytes.Buffer }
+
+// getRequest returns a request for all that a program holds.
+func getRequest() *request {
+	r := &request{}
+	r.WriteString("get=1\n")
+	return r
+}
 
 // newRequest returns a request with room for some steps, so that it leaves no copy of a
 // secret behind when it grows.

@@ -58,9 +58,13 @@ type Engine struct {
 type link struct {
 	settings wireguardprocess.Settings
 	process  Process
+	ctx      context.Context // ends with the link
 	cancel   context.CancelFunc
-	ended    chan struct{} // closed when nothing keeps the program
-	state    atomic.Int32  // one of the following
+	running  sync.WaitGroup // what follows the program
+	state    atomic.Int32   // one of the following
+
+	asking  sync.Mutex // guards silence
+	silence error      // why requests fail at once
 
 	mu    sync.Mutex // guards what follows
 	given netstate.Endpoints
@@ -92,7 +96,7 @@ func (e *Engine) Serves(o netstate.Object) bool {
 }
 
 // OnStop sets what is called with the name of a link whose program ended, and again when
-// another one runs.
+// another one runs, or when one answers again.
 func (e *Engine) OnStop(f func(link string)) { e.stopped.Store(&f) }
 
 // link returns a link that is served, or nil.
@@ -109,15 +113,11 @@ func (e *Engine) follow(name string) *link {
 	if l := e.links[name]; l != nil {
 		return l
 	}
-	l := &link{settings: e.settings(name), ended: make(chan struct{})}
+	l := &link{settings: e.settings(name)}
 	l.process = e.options.Keep(l.settings.Spec(e.options.By), func() { e.changed(l) })
-	ctx, cancel := context.WithCancel(e.ctx)
-	l.cancel = cancel
+	l.ctx, l.cancel = context.WithCancel(e.ctx)
 	e.links[name] = l
-	go func() {
-		defer close(l.ended)
-		l.process.Run(ctx)
-	}()
+	l.running.Go(func() { l.process.Run(l.ctx) })
 	return l
 }
 
@@ -129,21 +129,25 @@ func (e *Engine) settings(name string) wireguardprocess.Settings {
 // changed handles a new status of a link's program.
 func (e *Engine) changed(l *link) {
 	news := false
-	if l.running() {
+	if l.runs() {
 		news = l.state.Swap(runs) == lost
 	} else {
 		news = l.state.CompareAndSwap(runs, lost)
 	}
-	if !news {
-		return
+	if news {
+		e.report(l)
 	}
+}
+
+// report reports that a link has to be looked at again.
+func (e *Engine) report(l *link) {
 	if f := e.stopped.Load(); f != nil {
 		(*f)(l.settings.Interface)
 	}
 }
 
-// running reports whether the program is ready.
-func (l *link) running() bool {
+// runs reports whether the program is ready.
+func (l *link) runs() bool {
 	s := l.process.Status()
 	return s.Process != nil && s.Process.State == companion.Running
 }
@@ -152,10 +156,10 @@ func (l *link) running() bool {
 const startLimit = 3 * time.Second
 
 // await waits until the program runs.
-func (l *link) await() error {
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+func (l *link) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	for !l.running() {
+	for !l.runs() {
 		const often = 5 * time.Millisecond
 		if retry.Sleep(ctx, often) != nil {
 			if why := l.process.Status().Problem; why != "" {
@@ -169,21 +173,24 @@ func (l *link) await() error {
 
 // Open makes a program serve a link whose device exists, with the link's key and port. It
 // changes only what differs.
-func (e *Engine) Open(l netstate.Link) error {
+func (e *Engine) Open(ctx context.Context, l netstate.Link) error {
 	at := e.follow(l.Name)
 	private, ok := e.options.Secrets.PrivateKey(l.WireGuard.Key)
 	if !ok {
 		return fmt.Errorf("link %s: no private key for the public key %s", l.Name, l.WireGuard.Key)
 	}
-	if err := at.await(); err != nil {
+	if err := at.silent(); err != nil {
+		return err
+	}
+	if err := at.await(ctx); err != nil {
 		at.state.CompareAndSwap(fresh, lost)
 		return err
 	}
-	is, err := read(at.settings.Socket(), nil)
+	is, err := e.read(ctx, at, nil)
 	if err != nil || is == l.WireGuard {
 		return err
 	}
-	return at.configure(is, l.WireGuard, private)
+	return e.configure(ctx, at, is, l.WireGuard, private)
 }
 
 // Close stops the program of a link, and drops what is known of it. The device stays.
@@ -195,8 +202,7 @@ func (e *Engine) Close(name string) {
 	if l == nil {
 		return
 	}
-	l.cancel()
-	<-l.ended
+	l.stop()
 	const limit = 5 * time.Second
 	ctx, cancel := context.WithTimeout(e.ctx, limit)
 	defer cancel()
@@ -209,7 +215,7 @@ func (e *Engine) Close(name string) {
 // reports whether the kernel showed a link.
 func (e *Engine) Prune(has func(link string) bool) {
 	for _, name := range e.names() {
-		if l := e.link(name); l != nil && !has(name) && l.state.Load() == lost && !l.running() {
+		if l := e.link(name); l != nil && !has(name) && l.state.Load() == lost && !l.runs() {
 			e.Close(name)
 		}
 	}
@@ -228,27 +234,34 @@ func (e *Engine) Leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, l := range e.links {
-		<-l.ended
+		l.stop()
 	}
 	clear(e.links)
 }
 
+// Show returns a link of the kernel as it is: what its program knows takes a request.
+func (e *Engine) Show(l netstate.Link) netstate.Link { return l }
+
 // Dump returns a link of the kernel as it is with its program, and the program's peers. If
-// the program does not answer, there are none. Dump follows a program of an earlier run.
-func (e *Engine) Dump(l netstate.Link) (netstate.Link, []netstate.Object) {
+// there is no program, there are none; if one does not answer, an error is returned. Dump
+// follows a program of an earlier run.
+func (e *Engine) Dump(ctx context.Context, l netstate.Link) (netstate.Link, []netstate.Object, error) {
 	at := e.link(l.Name)
 	if at == nil {
-		if _, err := read(e.settings(l.Name).Socket(), nil); err != nil {
+		conn, err := dial(ctx, e.settings(l.Name).Socket())
+		if absent(err) {
 			l.WireGuard = netstate.WireGuard{}
-			return l, nil
+			return l, nil, nil
+		}
+		if err == nil {
+			conn.Close()
 		}
 		at = e.follow(l.Name)
 	}
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	var objects []netstate.Object
-	var err error
-	l.WireGuard, err = read(at.settings.Socket(), func(p peer) {
+	is, err := e.read(ctx, at, func(p peer) {
 		p.Link = l.Name
 		at.given.Note(&p.WGPeer, p.handshake)
 		objects = append(objects, p.WGPeer)
@@ -256,21 +269,25 @@ func (e *Engine) Dump(l netstate.Link) (netstate.Link, []netstate.Object) {
 			objects = append(objects, netstate.WGAllowed{Link: l.Name, Prefix: prefix, Peer: p.Peer})
 		}
 	})
-	if err != nil {
+	switch {
+	case absent(err):
 		at.given = netstate.Endpoints{}
-		return l, nil
+		objects = nil
+	case err != nil:
+		return l, nil, err
 	}
-	return l, objects
+	l.WireGuard = is
+	return l, objects, nil
 }
 
 // Sessions returns the sessions of those of the links that programs serve.
-func (e *Engine) Sessions(links []string) (sessions []netstate.Session, err error) {
+func (e *Engine) Sessions(ctx context.Context, links []string) (sessions []netstate.Session, err error) {
 	for _, name := range links {
 		at := e.link(name)
 		if at == nil {
 			continue
 		}
-		if _, err := read(at.settings.Socket(), func(p peer) {
+		if _, err := e.read(ctx, at, func(p peer) {
 			sessions = append(sessions, netstate.Session{Link: name, Peer: p.Peer, Endpoint: p.Endpoint, Handshake: p.handshake, Received: p.received, Sent: p.sent})
 		}); err != nil {
 			return nil, err

@@ -83,12 +83,12 @@ func (l *lab) settle(link netstate.Link, objects ...netstate.Object) netstate.Pl
 	plan := l.plan(link, objects...)
 	rest := plan
 	if len(plan) > 0 && plan[0].Object == netstate.Object(link) {
-		if err := l.Open(link); err != nil {
+		if err := l.Open(l.t.Context(), link); err != nil {
 			l.t.Fatal(err)
 		}
 		rest = plan[1:]
 	}
-	if failed := l.Apply(rest); len(failed) > 0 {
+	if failed := l.Apply(l.t.Context(), rest); len(failed) > 0 {
 		l.t.Fatal(failed)
 	}
 	if left := l.plan(link, objects...); len(left) > 0 {
@@ -98,7 +98,10 @@ func (l *lab) settle(link netstate.Link, objects ...netstate.Object) netstate.Pl
 }
 
 func (l *lab) plan(link netstate.Link, objects ...netstate.Object) netstate.Plan {
-	is, held := l.Dump(link)
+	is, held, err := l.Dump(l.t.Context(), link)
+	if err != nil {
+		l.t.Fatal(err)
+	}
 	return netstate.Diff(netstate.Of(append(objects, link)...), append(held, is))
 }
 
@@ -156,7 +159,7 @@ func TestManyPeers(t *testing.T) {
 		all = append(all, p, netstate.WGAllowed{Link: link.Name, Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24), Peer: p.Peer})
 	}
 	l.settle(link, all...)
-	sessions, err := l.Sessions([]string{"tulle-wg", "eth0"})
+	sessions, err := l.Sessions(l.t.Context(), []string{"tulle-wg", "eth0"})
 	if err != nil || len(sessions) != 600 || sessions[0].Link != "tulle-wg" || !sessions[0].Handshake.IsZero() {
 		t.Errorf("%d sessions, %v", len(sessions), err)
 	}
@@ -178,17 +181,17 @@ func TestCrashIsReportedAndHealed(t *testing.T) {
 		if got := <-l.stopped; got != link.Name {
 			t.Errorf("%s is reported", got)
 		}
-		if is, held := l.Dump(link); is.WireGuard != (netstate.WireGuard{}) || len(held) > 0 {
-			t.Errorf("without a program there is %s, %v", is, held)
+		if is, held, err := l.Dump(t.Context(), link); err != nil || is.WireGuard != (netstate.WireGuard{}) || len(held) > 0 {
+			t.Errorf("without a program there is %s, %v, %v", is, held, err)
 		}
-		if failed := l.Apply(netstate.Plan{{Verb: netstate.Replace, Object: one}}); len(failed) != 1 || !strings.Contains(failed.Error(), "reach tulle-wireguard") {
+		if failed := l.Apply(l.t.Context(), netstate.Plan{{Verb: netstate.Replace, Object: one}}); len(failed) != 1 || !strings.Contains(failed.Error(), "reach tulle-wireguard") {
 			t.Errorf("without a program a step ends with %v", failed)
 		}
 		if !l.Serves(one) {
 			t.Error("the peer is not the engine's")
 		}
 		if n == 0 {
-			if err := l.Open(link); err == nil || err.Error() != errNoProgram.Error() {
+			if err := l.Open(l.t.Context(), link); err == nil || err.Error() != errNoProgram.Error() {
 				t.Errorf("without a program Open ends with %v", err)
 			}
 		}
@@ -217,7 +220,7 @@ func TestRestartTakesOver(t *testing.T) {
 		t.Errorf("%d programs were started", starts)
 	}
 	kerneltest.Eventually(t, time.Minute, func() error {
-		if at := l.Engine.link(link.Name); at == nil || !at.running() {
+		if at := l.Engine.link(link.Name); at == nil || !at.runs() {
 			return errors.New("the engine does not follow the program")
 		}
 		return nil
@@ -233,8 +236,8 @@ func TestRestartTakesOver(t *testing.T) {
 func TestStaleDeviceStartsNothing(t *testing.T) {
 	l := newLab(t)
 	link := l.link("tulle-old")
-	if is, held := l.Dump(link); is.WireGuard != (netstate.WireGuard{}) || len(held) > 0 {
-		t.Errorf("there is %s, %v", is, held)
+	if is, held, err := l.Dump(t.Context(), link); err != nil || is.WireGuard != (netstate.WireGuard{}) || len(held) > 0 {
+		t.Errorf("there is %s, %v, %v", is, held, err)
 	}
 	if _, starts := l.host.program(filepath.Join(l.dir, link.Name)); starts != 0 {
 		t.Errorf("%d programs were started", starts)
@@ -255,7 +258,7 @@ func TestCloseStopsTheProgram(t *testing.T) {
 	if l.Serves(one) || !l.Serves(link) {
 		t.Error("the peer of a closed link is still the engine's")
 	}
-	failed := l.Apply(netstate.Plan{{Verb: netstate.Delete, Object: to1}, {Verb: netstate.Create, Object: one}})
+	failed := l.Apply(l.t.Context(), netstate.Plan{{Verb: netstate.Delete, Object: to1}, {Verb: netstate.Create, Object: one}})
 	if len(failed) != 1 || !errors.Is(failed[0], syscall.ENODEV) {
 		t.Errorf("steps on a closed link end with %v", failed)
 	}
@@ -268,7 +271,7 @@ func TestFailuresAreOfTheirSteps(t *testing.T) {
 	one, two, to1, to2, _ := l.peers(link)
 	l.settle(link)
 	one.PSK = 99
-	failed := l.Apply(netstate.Plan{
+	failed := l.Apply(l.t.Context(), netstate.Plan{
 		{Verb: netstate.Create, Object: one}, {Verb: netstate.Create, Object: two}, {Verb: netstate.Create, Object: to1}, {Verb: netstate.Create, Object: to2},
 		{Verb: netstate.Create, Object: netstate.Addr{Link: link.Name, Prefix: netip.MustParsePrefix("10.5.0.0/32")}},
 	})
@@ -279,7 +282,7 @@ func TestFailuresAreOfTheirSteps(t *testing.T) {
 
 	unknown := link
 	unknown.WireGuard.Key = netstate.PublicKeyOf([32]byte{1})
-	if err := l.Open(unknown); err == nil || !strings.Contains(err.Error(), "no private key for the public key "+unknown.WireGuard.Key.String()) {
+	if err := l.Open(l.t.Context(), unknown); err == nil || !strings.Contains(err.Error(), "no private key for the public key "+unknown.WireGuard.Key.String()) {
 		t.Errorf("got %v", err)
 	}
 	c, err := net.ListenUDP("udp", nil)
@@ -289,7 +292,7 @@ func TestFailuresAreOfTheirSteps(t *testing.T) {
 	defer c.Close()
 	taken := link
 	taken.WireGuard.Port = uint16(c.LocalAddr().(*net.UDPAddr).Port)
-	if err := l.Open(taken); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), fmt.Sprintf("ss -lun sport = %d", taken.WireGuard.Port)) {
+	if err := l.Open(l.t.Context(), taken); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), fmt.Sprintf("ss -lun sport = %d", taken.WireGuard.Port)) {
 		t.Errorf("got %v", err)
 	}
 }

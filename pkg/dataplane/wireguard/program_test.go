@@ -24,6 +24,7 @@ type program struct {
 	socket  net.Listener
 	ended   chan struct{}
 	once    sync.Once
+	frozen  sync.Mutex // held while the program accepts connections, and does nothing else
 }
 
 func startProgram(t *testing.T, s companion.Spec, version string) *program {
@@ -47,7 +48,11 @@ func startProgram(t *testing.T, s companion.Spec, version string) *program {
 			if err != nil {
 				return
 			}
-			go p.device.IpcHandle(c)
+			go func() {
+				p.frozen.Lock()
+				p.frozen.Unlock()
+				p.device.IpcHandle(c)
+			}()
 		}
 	}()
 	go func() {

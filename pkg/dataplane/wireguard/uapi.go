@@ -3,8 +3,10 @@ package wireguard
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -16,23 +18,53 @@ import (
 	"github.com/tulle-net/tulle/pkg/wgkey"
 )
 
-// answerLimit is how long a program may take to answer.
-const answerLimit = 5 * time.Second
+// unanswered is the error of a request to which no valid answer came. Whether the program
+// carried it out is unknown.
+type unanswered struct {
+	what string
+	err  error
+}
+
+func (u *unanswered) Error() string { return u.what + ": " + u.err.Error() }
+
+func (u *unanswered) Unwrap() error { return u.err }
+
+// isUnanswered reports whether no valid answer came. A refusal is an answer.
+func isUnanswered(err error) bool { return errors.As(err, new(*unanswered)) }
+
+// timedOut reports whether a program took too long to answer, or to accept a connection.
+func timedOut(err error) bool {
+	var slow net.Error
+	return isUnanswered(err) && errors.As(err, &slow) && slow.Timeout()
+}
+
+// absent reports whether no program serves a socket.
+func absent(err error) bool {
+	return isUnanswered(err) && (errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED))
+}
+
+// dial connects to a program's socket.
+func dial(ctx context.Context, socket string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, &unanswered{"reach tulle-wireguard", err}
+	}
+	return conn, nil
+}
 
 // send sends the request to a program's socket, and passes each line of the answer to
-// visit. An answer with an error is that error.
-func (r *request) send(socket string, visit func(key string, value []byte)) error {
-	conn, err := net.DialTimeout("unix", socket, answerLimit)
+// visit. An answer with an error is that error. The end of ctx ends the wait for an answer.
+func (r *request) send(ctx context.Context, socket string, visit func(key string, value []byte)) error {
+	conn, err := dial(ctx, socket)
 	if err != nil {
-		return fmt.Errorf("reach tulle-wireguard: %w", err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(answerLimit)); err != nil {
 		return err
 	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	r.WriteByte('\n')
 	if _, err := conn.Write(r.Bytes()); err != nil {
-		return fmt.Errorf("ask tulle-wireguard: %w", err)
+		return &unanswered{"ask tulle-wireguard", err}
 	}
 	buf := make([]byte, 4096)
 	defer clear(buf) // of secrets
@@ -51,9 +83,9 @@ func (r *request) send(socket string, visit func(key string, value []byte)) erro
 	}
 	switch {
 	case lines.Err() != nil:
-		return fmt.Errorf("tulle-wireguard does not answer: %w", lines.Err())
+		return &unanswered{"tulle-wireguard does not answer", lines.Err()}
 	case !answered:
-		return fmt.Errorf("tulle-wireguard does not answer: %w", syscall.EPROTO)
+		return &unanswered{"tulle-wireguard does not answer", syscall.EPROTO}
 	case errno != 0:
 		return fmt.Errorf("tulle-wireguard refuses: %w", syscall.Errno(max(errno, -errno)))
 	}
@@ -66,18 +98,6 @@ type peer struct {
 	allowed        []netip.Prefix
 	handshake      time.Time
 	received, sent uint64
-}
-
-// read reads a program's device, and passes each peer to visit, if that is not nil.
-func read(socket string, visit func(peer)) (is netstate.WireGuard, err error) {
-	var r request
-	r.WriteString("get=1\n")
-	d := decoder{visit: visit}
-	if err := r.send(socket, d.line); err != nil {
-		return netstate.WireGuard{}, err
-	}
-	d.end()
-	return d.is, nil
 }
 
 // decoder reads the lines about a device.

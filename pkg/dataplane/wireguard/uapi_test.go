@@ -40,7 +40,7 @@ func TestAnswersAreChecked(t *testing.T) {
 			_, _ = bufio.NewReader(c).ReadString('\n')
 			_, _ = io.WriteString(c, answer)
 		}()
-		_, err = read(socket, nil)
+		err = getRequest().send(t.Context(), socket, nil)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.40q: got %v, not %q", answer, err, want)
 		}

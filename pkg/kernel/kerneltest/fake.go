@@ -24,6 +24,7 @@ type Fake struct {
 	given    map[netstate.Key]netip.AddrPort // the endpoints of peers that Apply has set last
 	hooks    Hooks
 	faults   faults
+	unknown  netstate.Unknown // of links whose programs do not answer
 	watchers map[*watcher]struct{}
 	counts   Counts
 }
@@ -128,6 +129,9 @@ func (f *Fake) Dump(ctx context.Context, scope netstate.Scope) ([]netstate.Objec
 	var out []netstate.Object
 	if err == nil {
 		out = f.dump(scope)
+		if f.unknown != nil {
+			out, err = f.known(out), f.unknown
+		}
 	}
 	f.mu.Unlock()
 	call(h.AfterDump)

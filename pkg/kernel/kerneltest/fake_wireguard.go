@@ -72,6 +72,37 @@ func (f *Fake) loseWireGuard(which func(netstate.Object) bool) {
 	}
 }
 
+// Silence stops the program that serves a link: it keeps what it holds, and answers nothing
+// until goOn is called.
+func (f *Fake) Silence(link string, err error) (goOn func()) {
+	f.mu.Lock()
+	f.unknown = netstate.Unknown{link: err}
+	hidden := f.unknown.Hides
+	f.mu.Unlock()
+	accept := f.Fail(-1, func(op netstate.Op) bool { return hidden(op.Object.Key()) }, err)
+	return func() {
+		accept()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.unknown = nil
+		f.emit(netstate.Event{Object: netstate.Link{Name: link}}, theirs)
+	}
+}
+
+// known returns what of a dump does not need the answer of a program.
+func (f *Fake) known(all []netstate.Object) (known []netstate.Object) {
+	for _, o := range all {
+		if l, ok := o.(netstate.Link); ok && f.unknown[l.Name] != nil {
+			l.WireGuard = netstate.WireGuard{}
+			o = l
+		}
+		if !f.unknown.Hides(o.Key()) {
+			known = append(known, o)
+		}
+	}
+	return known
+}
+
 func isWireGuard(o netstate.Object) bool {
 	k := o.Key().Kind
 	return k == netstate.KindWGPeer || k == netstate.KindWGAllowed

@@ -184,6 +184,72 @@ func TestWireGuardInUserSpaceHeals(t *testing.T) {
 	}
 }
 
+// TestSilentWireGuardProgram stops the program of a host. Its daemon heals what the kernel has,
+// ends and starts. Once the program goes on, or has ended, all is as it was.
+func TestSilentWireGuardProgram(t *testing.T) {
+	t.Parallel()
+	w := newNetwork(t, 2, 1, `{"Network": "10.5.0.0/16", "Backend": {"Type": "wireguard", "Implementation": "userspace"}}`)
+	one, two := w.Hosts[0], w.Hosts[1]
+	routes, program := routesOf(one), w.wireguardOf(one, "tulle-wg")
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(program.PID, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	silent := func() error {
+		if out, code := w.command(one, "status"); code == 0 || !strings.Contains(out, "tulle-wireguard does not answer") {
+			return fmt.Errorf("the status is %d:\n%s", code, out)
+		}
+		return nil
+	}
+	healed := func() error {
+		if now := routesOf(one); now != routes {
+			return fmt.Errorf("the routes are\n%s\nand were\n%s", now, routes)
+		}
+		return nil
+	}
+	works := func() {
+		t.Helper()
+		w.eventually(func() error {
+			if out, code := w.command(one, "status"); code != 0 {
+				return fmt.Errorf("not ready:\n%s", out)
+			}
+			return nil
+		})
+		w.Reach(one.Pods[0], two.Pods[0])
+		w.Reach(two.Pods[0], one.Pods[0])
+	}
+	signal(syscall.SIGSTOP)
+	kerneltest.AwaitStopped(t, program.PID)
+	for n := range 2 {
+		one.NS.IP(t, "link set tulle-wg down")
+		w.eventually(silent)
+		w.eventually(healed)
+		if out, _ := w.command(one, "status"); n == 0 && strings.Contains(out, "wgpeer") {
+			t.Errorf("peers of the silent program count as missing:\n%s", out)
+		}
+		one.NS.IP(t, "link set tulle-wg down")
+		w.eventually(silent)
+		w.eventually(healed)
+		w.daemons[one].Stop()
+		w.start(one)
+		w.eventually(silent)
+		w.eventually(healed)
+	}
+	signal(syscall.SIGCONT)
+	works()
+	if now := w.wireguardOf(one, "tulle-wg"); now != program {
+		t.Errorf("the program is %+v, and was %+v", now, program)
+	}
+	signal(syscall.SIGSTOP)
+	kerneltest.AwaitStopped(t, program.PID)
+	one.NS.IP(t, "link set tulle-wg down")
+	w.eventually(silent)
+	signal(syscall.SIGKILL)
+	works()
+}
+
 // wire counts the frames on a host's uplink that show the addresses of containers.
 type wire struct {
 	t          *testing.T
