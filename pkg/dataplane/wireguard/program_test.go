@@ -24,7 +24,7 @@ type program struct {
 	socket  net.Listener
 	ended   chan struct{}
 	once    sync.Once
-	frozen  sync.Mutex // held while the program accepts connections, and does nothing else
+	frozen  sync.RWMutex // held while the program accepts connections, and does nothing else
 }
 
 func startProgram(t *testing.T, s companion.Spec, version string) *program {
@@ -49,8 +49,8 @@ func startProgram(t *testing.T, s companion.Spec, version string) *program {
 				return
 			}
 			go func() {
-				p.frozen.Lock()
-				p.frozen.Unlock()
+				p.frozen.RLock()
+				defer p.frozen.RUnlock()
 				p.device.IpcHandle(c)
 			}()
 		}
