@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/klog/v2"
@@ -79,6 +80,9 @@ type holder struct {
 	what     loss // what the last wait found
 	written  bool // own was in the store, at least at the start
 	rewrites int  // of foreign changes, in a row
+	// unsure says that own was written again, and may not have been compared with the others
+	// yet: the answer may be lost, or the comparison have failed.
+	unsure bool
 }
 
 // checkAndRenew restores the lease if it differs, and renews it. It returns the
@@ -103,6 +107,11 @@ func (h *holder) checkAndRenew(ctx context.Context) (from int64, err error) {
 		}
 		id = clientv3.LeaseID(kv.Lease)
 		condition = clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)
+		if bad == nil && l.Attrs == h.own.Attrs && h.unsure {
+			if err := h.compareNow(ctx, kv); err != nil {
+				return 0, err
+			}
+		}
 		if bad == nil && l.Attrs == h.own.Attrs && reserved {
 			return r.Header.Revision + 1, nil
 		}
@@ -158,7 +167,7 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 	}
 	then := []clientv3.Op{clientv3.OpPut(key, h.value, options...), clientv3.OpGet(key)}
 	if isDual(h.own) || h.what != lostNow { // another node may have a part of it, under another key
-		then = append(then, h.getKeys())
+		then, h.unsure = append(then, h.getKeys()), true
 	}
 	r, err := h.client.Txn(ctx).If(condition).Then(then...).Commit()
 	switch {
@@ -169,19 +178,10 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 	}
 	written := r.Responses[1].GetResponseRange().Kvs[0]
 	h.position.saw(markOf(written))
-	h.own.Created = written.CreateRevision
-	var other *subnet.Lease
-	if len(then) > 2 {
-		if other, err = h.earlier(ctx, h.own, r.Responses[2].GetResponseRange().Kvs); err != nil {
+	if h.own.Created = written.CreateRevision; len(then) > 2 {
+		if err := h.compare(ctx, written, r.Responses[2].GetResponseRange().Kvs); err != nil {
 			return 0, err
 		}
-	}
-	if other != nil {
-		h.own.Revision = written.ModRevision
-		if err := h.withdraw(ctx, h.own); err != nil {
-			return 0, err
-		}
-		return 0, fmt.Errorf("%w: a part of %s is leased to %s as %s", subnet.ErrTaken, h.own.Key(), other.Holder(), other.Key())
 	}
 	klog.InfoS("Restored our lease after it was lost or changed", "key", h.own.Key())
 	h.written = true
@@ -189,6 +189,34 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 		h.rewrites++
 	}
 	return r.Header.Revision + 1, nil
+}
+
+// compare gives way if another node has leased a part of own before own was written again. all
+// are all keys, as of that write or later.
+func (h *holder) compare(ctx context.Context, written *mvccpb.KeyValue, all []*mvccpb.KeyValue) error {
+	other, err := h.earlier(ctx, h.own, all)
+	if err != nil {
+		return err
+	}
+	if other != nil {
+		h.own.Revision = written.ModRevision
+		if err := h.withdraw(ctx, h.own); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: a part of %s is leased to %s as %s", subnet.ErrTaken, h.own.Key(), other.Holder(), other.Key())
+	}
+	h.unsure = false
+	return nil
+}
+
+// compareNow is compare with the keys that there are now.
+func (h *holder) compareNow(ctx context.Context, written *mvccpb.KeyValue) error {
+	r, err := h.client.Get(ctx, h.leasesPrefix(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return err
+	}
+	h.own.Created = written.CreateRevision
+	return h.compare(ctx, written, r.Kvs)
 }
 
 // errChanged makes a step retry that was based on an old revision.

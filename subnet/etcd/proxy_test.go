@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -214,26 +215,43 @@ func TestRestoreWhileWatchHangs(t *testing.T) {
 }
 
 // TestGivesWayToLeaseTakenWhileCut: a node returns and finds that another node has leased its subnet
-// or a part of it. It yields.
+// or a part of it. It yields, also if the answer to its first write is lost.
 func TestGivesWayToLeaseTakenWhileCut(t *testing.T) {
-	for bits, config := range map[int]string{24: network, 26: `{"Network": "10.5.0.0/16", "SubnetLen": 26}`} {
-		t.Run(fmt.Sprintf("/%d", bits), func(t *testing.T) {
+	for name, c := range map[string]struct {
+		bits   int
+		config string
+		loses  bool
+	}{
+		"all":                {24, network, false},
+		"a part":             {26, `{"Network": "10.5.0.0/16", "SubnetLen": 26}`, false},
+		"a part, and a loss": {26, `{"Network": "10.5.0.0/16", "SubnetLen": 26}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
 			l.SetConfig(network)
 			line := newLine(t, l.server.Endpoint())
-			s := l.openAt(line.endpoint())
+			var loses atomic.Bool
+			lossy := grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+				err := invoke(ctx, method, request, reply, conn, options...)
+				if err == nil && strings.HasSuffix(method, "/Txn") && loses.CompareAndSwap(true, false) {
+					return errors.New("the answer is lost")
+				}
+				return err
+			})
+			s := l.openWith(func(o *Options) { o.Endpoints, o.dial = []string{line.endpoint()}, []grpc.DialOption{lossy} })
 			own := l.acquire(s, claim(1))
 			ended := make(chan error, 1)
 			go func() { ended <- s.Hold(t.Context(), own) }()
 			line.set(true)
 			l.Delete(own.Key())
-			l.SetConfig(config)
+			l.SetConfig(c.config)
 			other := claim(2)
-			other.Want[subnet.IPv4] = netip.PrefixFrom(own.Subnets[subnet.IPv4].Addr(), bits)
+			other.Want[subnet.IPv4] = netip.PrefixFrom(own.Subnets[subnet.IPv4].Addr(), c.bits)
 			got := l.acquire(l.Store, other)
 			if got.Subnets != other.Want {
 				t.Fatalf("the other got %s", got.Key())
 			}
+			loses.Store(c.loses)
 			line.set(false)
 			if err := <-ended; !errors.Is(err, subnet.ErrTaken) || !strings.Contains(err.Error(), "node-2") {
 				t.Errorf("Hold ended with %v, want %v by node-2", err, subnet.ErrTaken)
