@@ -25,6 +25,7 @@ type Keeper struct {
 	mu      sync.Mutex
 	process *Process // nil while none answers
 	problem string   // why none runs; "" while one runs, or before the first outcome
+	ran     bool     // one has run
 	settled chan struct{}
 	once    sync.Once
 }
@@ -127,6 +128,7 @@ func (k *Keeper) follow(ctx context.Context, client *Client, p Process, restart 
 	case p.Settings != k.spec.Settings:
 		klog.ErrorS(nil, "Found program with other settings; stop it to change them", "program", k.spec.Program, "running", p.Settings, "wanted", k.spec.Settings)
 	}
+	ending := p.State == Stopping && !k.ran // before this daemon began to keep it
 	for {
 		if !restart {
 			k.heard(p)
@@ -138,7 +140,7 @@ func (k *Keeper) follow(ctx context.Context, client *Client, p Process, restart 
 		switch {
 		case !errors.Is(err, io.EOF):
 			return true, fmt.Errorf("follow %s: %w", k.spec.Program, err)
-		case restart:
+		case restart, ending:
 			return true, nil
 		case last.State == Failed:
 			return true, errors.New(last.Problem)
@@ -156,7 +158,7 @@ func (k *Keeper) heard(p Process) {
 	before := k.problem
 	k.process = &p
 	if p.State == Running {
-		k.problem = ""
+		k.problem, k.ran = "", true
 	}
 	k.mu.Unlock()
 	if p.State == Running {

@@ -162,6 +162,18 @@ func TestKeeperLeavesAStoppedOneAlone(t *testing.T) {
 	})
 }
 
+// A process that was ending when the keeper came is followed by another one: an operator may
+// stop the process, and restart the daemon before it has ended.
+func TestKeeperFollowsUpOneThatWasEnding(t *testing.T) {
+	s, f := spec(t.TempDir()), &fake{t: t}
+	c := claim(t, s)
+	c.Set(Stopping, "")
+	k, _ := keep(t, s, f)
+	k.await(t, "found", func(s Status) bool { return s.Process != nil && s.Process.State == Stopping })
+	c.Close()
+	k.await(t, "started", running)
+}
+
 func TestKeeperRestartsOneWithOtherSettings(t *testing.T) {
 	s := spec(t.TempDir())
 	c := claim(t, s)
