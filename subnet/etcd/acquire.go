@@ -135,9 +135,12 @@ func (a *acquisition) reuse(ctx context.Context, own subnet.Lease, id clientv3.L
 	kept := clientv3.LeaseID(clientv3.NoLease)
 	if !own.IsReservation() {
 		var err error
-		kept, err = a.keepable(ctx, id)
+		kept, err = a.keepable(ctx, id, a.id)
 		if err != nil {
 			return subnet.Lease{}, nil, err
+		}
+		if kept != id {
+			a.id = kept
 		}
 		if kept == id && own.Attrs == a.claim.Attrs && len(stale) == 0 {
 			return own, nil, nil
@@ -317,10 +320,14 @@ func (s *Store) possible(ctx context.Context, l subnet.Lease) (bool, error) {
 }
 
 // keepable returns an etcd lease of the configured TTL, just renewed, to attach a key
-// to. It is id if possible, otherwise a new one.
-func (s *Store) keepable(ctx context.Context, id clientv3.LeaseID) (clientv3.LeaseID, error) {
+// to. It is the first of ids that can be used, otherwise a new one. A try that fails keeps it
+// for the next one: etcd would hold each new one for its TTL.
+func (s *Store) keepable(ctx context.Context, ids ...clientv3.LeaseID) (clientv3.LeaseID, error) {
 	ttl := int64(s.options.TTL.Seconds())
-	if id != clientv3.NoLease {
+	for _, id := range ids {
+		if id == clientv3.NoLease {
+			continue
+		}
 		r, err := s.client.KeepAliveOnce(ctx, id)
 		if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			return 0, err

@@ -82,7 +82,8 @@ type holder struct {
 	rewrites int  // of foreign changes, in a row
 	// unsure says that own was written again, and may not have been compared with the others
 	// yet: the answer may be lost, or the comparison have failed.
-	unsure bool
+	unsure  bool
+	granted clientv3.LeaseID // for a restore that has not succeeded yet
 }
 
 // checkAndRenew restores the lease if it differs, and renews it. It returns the
@@ -160,9 +161,10 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 	key := h.key(h.own)
 	var options []clientv3.OpOption
 	if !reserved {
-		if id, err = h.keepable(ctx, id); err != nil {
+		if id, err = h.keepable(ctx, id, h.granted); err != nil {
 			return 0, err
 		}
+		h.granted = id
 		options = append(options, clientv3.WithLease(id))
 	}
 	then := []clientv3.Op{clientv3.OpPut(key, h.value, options...), clientv3.OpGet(key)}
@@ -184,14 +186,14 @@ func (h *holder) restore(ctx context.Context, condition clientv3.Cmp, id clientv
 		}
 	}
 	klog.InfoS("Restored our lease after it was lost or changed", "key", h.own.Key())
-	h.written = true
+	h.written, h.granted = true, clientv3.NoLease
 	if h.what == none {
 		h.rewrites++
 	}
 	return r.Header.Revision + 1, nil
 }
 
-// compare gives way if another node has leased a part of own before own was written again. all
+// compare yields if another node has leased a part of own before own was written again. all
 // are all keys, as of that write or later.
 func (h *holder) compare(ctx context.Context, written *mvccpb.KeyValue, all []*mvccpb.KeyValue) error {
 	other, err := h.earlier(ctx, h.own, all)
