@@ -12,23 +12,13 @@ import (
 type Unknown map[string]error
 
 func (u Unknown) Error() string {
-	link := u.links()[0]
+	link := slices.Min(slices.Collect(maps.Keys(u)))
 	text := fmt.Sprintf("link %s: %v", link, u[link])
 	if more := len(u) - 1; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return text
 }
-
-// Unwrap lets errors.Is and errors.As look at each reason.
-func (u Unknown) Unwrap() (errs []error) {
-	for _, link := range u.links() {
-		errs = append(errs, u[link])
-	}
-	return errs
-}
-
-func (u Unknown) links() []string { return slices.Sorted(maps.Keys(u)) }
 
 // With returns u with a link whose program does not answer.
 func (u Unknown) With(link string, err error) Unknown {
@@ -42,14 +32,6 @@ func (u Unknown) With(link string, err error) Unknown {
 // Hides reports whether an object with this key may exist although the dump does not have it.
 func (u Unknown) Hides(k Key) bool {
 	return (k.Kind == KindWGPeer || k.Kind == KindWGAllowed) && u[k.Name] != nil
-}
-
-// Presume returns a link of the dump with what is wanted of it where the dump cannot know.
-func (u Unknown) Presume(is, want Link) Link {
-	if u[is.Name] != nil {
-		is.WireGuard = want.WireGuard
-	}
-	return is
 }
 
 // UnknownOf splits the error of a dump: the dump can be used without what is unknown, unless

@@ -123,10 +123,13 @@ func (r *Reconciler) presume(p *pass, actual []netstate.Object) {
 		return
 	}
 	for i, o := range actual {
-		if is, ok := o.(netstate.Link); ok {
-			if want, wanted := r.desired.state.Get(is.Key()); wanted {
-				actual[i] = p.unknown.Presume(is, want.(netstate.Link))
-			}
+		is, ok := o.(netstate.Link)
+		if !ok || p.unknown[is.Name] == nil {
+			continue
+		}
+		if want, wanted := r.desired.state.Get(o.Key()); wanted {
+			is.WireGuard = want.(netstate.Link).WireGuard
+			actual[i] = is
 		}
 	}
 }

@@ -173,11 +173,6 @@ func (e *Engine) Apply(_ context.Context, p netstate.Plan) (failed netstate.Fail
 func (e *Engine) Show(l netstate.Link) netstate.Link {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.show(l)
-}
-
-// show implements Show. The caller holds mu.
-func (e *Engine) show(l netstate.Link) netstate.Link {
 	l.UDP = netstate.UDP{}
 	if s := e.links[l.Name]; s != nil && s.link != nil && s.link.moves() {
 		l.UDP = s.link.is
@@ -187,9 +182,9 @@ func (e *Engine) show(l netstate.Link) netstate.Link {
 
 // Dump returns a link of the kernel as it is with the engine, and its peers.
 func (e *Engine) Dump(_ context.Context, l netstate.Link) (netstate.Link, []netstate.Object, error) {
+	l = e.Show(l)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l = e.show(l)
 	s := e.links[l.Name]
 	if s == nil {
 		return l, nil, nil
